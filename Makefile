@@ -1,0 +1,43 @@
+# `make` lists what there is. Everything installs into .venv, which these commands make themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: .venv/demo ## the main job, on this machine, in well under a minute
+	@$(BIN)/datamux demo
+
+test: .venv/dev ## the whole default test suite, offline
+	$(BIN)/python -m pytest
+
+check: .venv/dev ## format, lint, types, import direction
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what the commands above made
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	@touch $@
+
+.venv/demo: .venv/python pyproject.toml constraints.txt
+	@echo "installing into .venv (a minute or two, once)"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[demo]"
+	@touch $@
+
+.venv/dev: .venv/python pyproject.toml constraints.txt
+	@echo "installing into .venv (a minute or two, once)"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+.PHONY: help demo test check format clean
+.DEFAULT_GOAL := help

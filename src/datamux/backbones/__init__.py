@@ -1,0 +1,1 @@
+"""Networks that run once a group: any Hugging Face encoder, the paper's image networks, any `nn.Module`."""

@@ -1,0 +1,33 @@
+"""What the heart needs of a network: vectors for its inputs, and one pass over a mixture of them."""
+
+from torch import Tensor, nn
+
+
+class Backbone(nn.Module):
+    """`embedding_dim` is the width that is mixed, `dim` the width that comes out."""
+
+    embedding_dim: int
+    dim: int
+
+    def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
+        """Grouped inputs (b n ...) -> vectors (b n ... d)."""
+        raise TypeError(f"{type(self).__name__} must define embed()")
+
+    def encode(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """A mixture (b ... d) -> what the network makes of it, (b ... d)."""
+        raise TypeError(f"{type(self).__name__} must define encode()")
+
+
+class PlainBackbone(Backbone):
+    """Any `nn.Module` that maps a batch of vectors to a batch of vectors; inputs are mixed as they come."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
+        return x
+
+    def encode(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        h: Tensor = self.module(x)
+        return h

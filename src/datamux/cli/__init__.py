@@ -1,0 +1,38 @@
+"""The `datamux` command. One file a command; whatever is heavy is imported inside it."""
+
+import sys
+
+import typer
+
+import datamux.cli.demo as demo
+import datamux.cli.ls as ls
+
+app = typer.Typer(
+    name="datamux",
+    help="Data multiplexing: one forward pass, up to N answers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("ls")(ls.ls)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        from datamux import __version__
+
+        typer.echo(f"datamux {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. Bad input ends in one clear line and exit code 2, never a traceback."""
+    try:
+        app()
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        typer.secho(f"datamux: {error}", err=True, fg=typer.colors.RED)
+        sys.exit(2)

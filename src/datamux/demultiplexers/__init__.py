@@ -1,0 +1,25 @@
+"""Demultiplexers, one family a file. A new one is one file and one line in `DEMULTIPLEXERS`."""
+
+from collections.abc import Callable
+
+from datamux.demultiplexers.base import Demultiplexer
+from datamux.demultiplexers.identity import IdentityDemultiplexer
+from datamux.demultiplexers.index import IndexDemultiplexer
+from datamux.demultiplexers.key import KeyDemultiplexer
+from datamux.demultiplexers.mlp import MlpDemultiplexer
+from datamux.registry import build
+
+DEMULTIPLEXERS: dict[str, Callable[..., Demultiplexer]] = {
+    "identity": IdentityDemultiplexer,
+    "mlp": MlpDemultiplexer,
+    "index": IndexDemultiplexer,
+    "key": KeyDemultiplexer,
+}
+
+
+def build_demultiplexer(name: str, num_instances: int, dim: int, **options: object) -> Demultiplexer:
+    """The demultiplexer called `name`; `options` go to its class."""
+    return build("demultiplexer", DEMULTIPLEXERS, name, num_instances=num_instances, dim=dim, **options)
+
+
+__all__ = ["DEMULTIPLEXERS", "Demultiplexer", "build_demultiplexer"]

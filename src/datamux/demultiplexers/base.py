@@ -1,0 +1,84 @@
+"""What every demultiplexer is: (b p+l d) -> (b n r d), one representation a slot at each position that is read.
+
+    z_i = project(activations_i(h))       reads "first": position 0; "all": every position
+    z_i = project(mean_j activations_i(h_j))   reads "pool": over the instance's own tokens
+
+The pool is taken after the nonlinearity and before the output matrix: every slot weighs the tokens by its own
+activations, and the matrix is applied once a slot instead of once a token.
+"""
+
+from typing import get_args
+
+from torch import Tensor
+
+from datamux.errors import check_at_least_one, check_choice
+from datamux.reads import Reads
+from datamux.seeded import SeededModule
+
+
+class Demultiplexer(SeededModule):
+    """Base class. A subclass writes `activations` and `project`; one with a prefix also the two prefix methods.
+
+    `dim` is the width of the encoder's output, `embedding_dim` that of its input vectors (where they differ).
+    """
+
+    def __init__(self, num_instances: int, dim: int, *, embedding_dim: int | None = None, seed: int = 0) -> None:
+        check_at_least_one("num_instances", num_instances)
+        check_at_least_one("dim", dim)
+        super().__init__(seed)
+        self.num_instances = num_instances
+        self.dim = dim
+        self.out_dim = dim
+        self.embedding_dim = embedding_dim or dim
+
+    def prefix_length(self, slots: int) -> int:
+        """How many positions `add_prefix` puts before the tokens, for this many slots."""
+        return 0
+
+    def add_prefix(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(b n l d) -> (b n p+l d), and the mask with it."""
+        return x, mask
+
+    def forward(self, h: Tensor, slots: int, reads: Reads = "all", mask: Tensor | None = None) -> Tensor:
+        """Take `slots` instances out of `h` (b p+l d), or (b d) for a network without positions.
+
+        `mask` (b n l) is True at each instance's own tokens; only "pool" needs it. Returns (b n r d).
+        """
+        if h.dim() == 2:
+            h, reads = h.unsqueeze(1), "first"
+        self._check(h, slots, reads)
+        p = self.prefix_length(slots)
+        prefix, h = h[:, :p], h[:, p:]
+        if reads == "first":
+            h = h[:, :1]
+        a = self.activations(h, prefix, slots)  # b n r e
+        if reads == "pool":
+            a = mean_over_own_tokens(a, mask)  # b n 1 e
+        return self.project(a)
+
+    def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
+        """(b r d) -> (b n r e), nonlinearity included."""
+        raise TypeError(f"{type(self).__name__} must define activations()")
+
+    def project(self, a: Tensor) -> Tensor:
+        """(b n r e) -> (b n r d)."""
+        raise TypeError(f"{type(self).__name__} must define project()")
+
+    def _check(self, h: Tensor, slots: int, reads: str) -> None:
+        if h.dim() != 3 or h.shape[-1] != self.dim:
+            raise ValueError(f"expected h of shape (groups, positions, {self.dim}), got {tuple(h.shape)}")
+        if not 1 <= slots <= self.num_instances:
+            raise ValueError(f"slots must be 1 to {self.num_instances}, got {slots}")
+        check_choice("reads", reads, get_args(Reads))
+
+    def extra_repr(self) -> str:
+        return f"num_instances={self.num_instances}, dim={self.dim}"
+
+
+def mean_over_own_tokens(a: Tensor, mask: Tensor | None) -> Tensor:
+    """(b n l e) -> (b n 1 e): the mean over the positions where `mask` (b n l) is True."""
+    if mask is None:
+        return a.mean(2, keepdim=True)
+    weight = mask.to(a.dtype)
+    weight = weight / weight.sum(-1, keepdim=True).clamp(min=1)
+    return weight.unsqueeze(2) @ a

@@ -1,0 +1,50 @@
+"""The configuration of a multiplexed model: the encoder's own, and the few words that are ours."""
+
+from typing import Any, ClassVar, Literal
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.configuration_utils import SubConfigSpec
+
+from datamux.demultiplexers import DEMULTIPLEXERS
+from datamux.errors import check_at_least_one, check_choice
+from datamux.multiplexers import MULTIPLEXERS
+
+POOLING: dict[str, Literal["pool", "first"]] = {"mean": "pool", "first": "first"}
+
+
+@strict
+class MuxConfig(PreTrainedConfig):
+    """
+    num_instances: how many slots the model has; one checkpoint serves every group size from 1 to this.
+    multiplexer, demultiplexer: their names, see `datamux ls multiplexers` and `datamux ls demultiplexers`.
+    multiplexer_options, demultiplexer_options: keyword arguments of their classes.
+    pooling: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
+    head_dropout: dropout in the head.
+    seed: gives the fixed keys.
+    """
+
+    model_type = "datamux"
+    sub_configs_defaults: ClassVar[dict[str, SubConfigSpec]] = {
+        "backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")
+    }
+
+    backbone_config: dict[str, Any] | PreTrainedConfig | None = None
+    num_instances: int = 2
+    multiplexer: str = "gaussian_hadamard"
+    multiplexer_options: dict[str, Any] | None = None
+    demultiplexer: str = "key"
+    demultiplexer_options: dict[str, Any] | None = None
+    pooling: str = "mean"
+    head_dropout: float | int = 0.1
+    seed: int = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        check_at_least_one("num_instances", self.num_instances)
+        check_choice("multiplexer", self.multiplexer, MULTIPLEXERS)
+        check_choice("demultiplexer", self.demultiplexer, DEMULTIPLEXERS)
+        check_choice("pooling", self.pooling, POOLING)
+        super().__post_init__(**kwargs)
+        # transformers leaves label2id empty when only id2label is given.
+        if self.id2label and not getattr(self, "label2id", None):
+            self.label2id = {label: index for index, label in self.id2label.items()}

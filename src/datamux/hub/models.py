@@ -1,0 +1,226 @@
+"""Drop-ins for the Hugging Face classes: same inputs, same outputs, one row an instance. Grouping happens inside.
+
+Translates between `MuxConfig` and the plain keyword arguments of the parts, and adds Hugging Face's own losses.
+"""
+
+import inspect
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
+from transformers.modeling_outputs import (
+    MaskedLMOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.utils import can_return_tuple
+
+from datamux.backbones.transformer import TransformerBackbone
+from datamux.demultiplexers import build_demultiplexer
+from datamux.grouping import Filler
+from datamux.heads import RetrievalHead, SequenceHead, TokenHead
+from datamux.hub.config import POOLING, MuxConfig
+from datamux.model import Encoded, Multiplexed
+from datamux.multiplexers import build_multiplexer
+from datamux.seeded import SeededModule
+
+
+class MuxPreTrainedModel(PreTrainedModel):
+    """What the three models share: the heart, `group_size`, loading and saving."""
+
+    config_class = MuxConfig
+    config: MuxConfig
+    base_model_prefix = "mux"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    # The loss is a mean over the rows given: without this, Trainer scales it once more on several processes.
+    accepts_loss_kwargs = False
+
+    def __init__(self, config: MuxConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.backbone_config, PreTrainedConfig)
+        backbone = TransformerBackbone(_build_encoder(config.backbone_config))
+        n = config.num_instances
+        self.mux = Multiplexed(
+            backbone,
+            build_multiplexer(
+                config.multiplexer,
+                n,
+                backbone.embedding_dim,
+                seed=config.seed,
+                **(config.multiplexer_options or {}),
+            ),
+            build_demultiplexer(
+                config.demultiplexer,
+                n,
+                backbone.dim,
+                embedding_dim=backbone.embedding_dim,
+                seed=config.seed,
+                **(config.demultiplexer_options or {}),
+            ),
+        )
+        self.mux.head = self._build_head(config, self.mux.demultiplexer.out_dim)
+        self.post_init()
+
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+        raise TypeError(f"{type(self).__name__} must define _build_head()")
+
+    @property
+    def backbone(self) -> TransformerBackbone:
+        assert isinstance(self.mux.backbone, TransformerBackbone)
+        return self.mux.backbone
+
+    @property
+    def group_size(self) -> int:
+        """How many instances share a pass from now on: 1 to `config.num_instances`."""
+        return self.mux.group_size
+
+    @group_size.setter
+    def group_size(self, group_size: int) -> None:
+        self.mux.group_size = group_size
+
+    @property
+    def filler(self) -> Filler:
+        """What unused slots hold from now on: "nothing", or "repeat" (the group's own rows, answers averaged)."""
+        return self.mux.filler
+
+    @filler.setter
+    def filler(self, filler: Filler) -> None:
+        self.mux.filler = filler
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.backbone.words
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.backbone.encoder.set_input_embeddings(value)
+
+    def encode(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+    ) -> Encoded:
+        """Group the rows, mix them, run the encoder once; `self.mux.read` then takes them apart."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give exactly one of input_ids and inputs_embeds")
+        rows = inputs_embeds if input_ids is None else input_ids
+        assert rows is not None
+        extra = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        return self.mux.encode(rows, attention_mask, group_size=group_size, filler=filler, **extra)
+
+    def answer(self, encoded: Encoded) -> Tensor:
+        """What the head says of each row: (i ...)."""
+        head = self.mux.head
+        assert isinstance(head, SequenceHead | TokenHead)
+        return encoded.grouping.ungroup(head(self.mux.read(encoded, head.reads)))
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        # Linear layers that reach this are ours (the encoder starts its own): as torch starts them, by width.
+        if isinstance(module, nn.Linear):
+            init.kaiming_uniform_(module.weight, a=math.sqrt(5))
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, SeededModule):
+            for name, value in module.initial_state().items():
+                init.copy_(getattr(module, name), value)
+        elif isinstance(module, RetrievalHead):
+            init.zeros_(module.bias)
+        else:
+            super()._init_weights(module)
+
+
+class MuxForSequenceClassification(MuxPreTrainedModel):
+    """A label a text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
+
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+        return SequenceHead(dim, config.num_labels, reads=POOLING[config.pooling], dropout=config.head_dropout)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+    ) -> SequenceClassifierOutput:
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
+        logits = self.answer(encoded)  # i c
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+class MuxForTokenClassification(MuxPreTrainedModel):
+    """A label a token, like `AutoModelForTokenClassification`."""
+
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+        return TokenHead(dim, config.num_labels, dropout=config.head_dropout)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+    ) -> TokenClassifierOutput:
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
+        logits = self.answer(encoded)  # i l c
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, config=self.config)
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+class MuxForRetrieval(MuxPreTrainedModel):
+    """The warm-up task of the paper: say which word each instance has at each position. Logits are (i l v)."""
+
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+        return RetrievalHead(dim, self.backbone.embedding_dim, self.backbone.words.num_embeddings)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+    ) -> MaskedLMOutput:
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, group_size=group_size, filler=filler)
+        head = self.mux.head
+        assert isinstance(head, RetrievalHead)
+        z = self.mux.read(encoded, head.reads)
+        logits = encoded.grouping.ungroup(head(z, self.backbone.words.weight))
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        return MaskedLMOutput(loss=loss, logits=logits)
+
+
+def _build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """The encoder of `config` with new weights, without the pooling layer that only a plain classifier uses."""
+    model_class = AutoModel._model_mapping[type(config)]
+    options: dict[str, Any] = {}
+    if "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
+        options["add_pooling_layer"] = False
+    encoder: PreTrainedModel = AutoModel.from_config(config, **options)
+    return encoder

@@ -1,0 +1,136 @@
+"""The heart: rows in, rows out.
+
+    x = backbone.embed(rows)              # b n l d    vectors; padding contributes exactly 0
+    x = demultiplexer.add_prefix(x)       # b n p+l d  (p = 0 for all but the paper's Index Embedding)
+    x = multiplexer(x)                    # b p+l d    mixture over the slots in use
+    h = backbone.encode(x)                # b p+l d    the unchanged network, once
+    z = demultiplexer(h, head.reads)      # b n r d    only what the head asks for
+    y = head(z)                           # b n ...
+
+Knows shapes and masks. Does not know Hugging Face classes, losses or labels.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from datamux.backbones.base import Backbone, PlainBackbone
+from datamux.demultiplexers import Demultiplexer
+from datamux.grouping import Filler, Grouping, check_group_size
+from datamux.multiplexers import Multiplexer
+from datamux.reads import Reads
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One pass over all groups, not yet taken apart."""
+
+    states: Tensor  # b p+l d, or b d
+    mask: Tensor | None  # b n l, each instance's own tokens; None: every slot and token is in use
+    grouping: Grouping
+
+
+class Multiplexed(nn.Module):
+    """A network that answers `group_size` inputs in one pass. Takes and returns flat rows, any number of them.
+
+    `backbone` is a `Backbone` or any `nn.Module` that maps (b d) to (b d) or (b l d) to (b l d).
+    `group_size` (1 to the number of slots) and `filler` may be changed at any time, and for one call alone.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        multiplexer: Multiplexer,
+        demultiplexer: Demultiplexer,
+        head: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if multiplexer.num_instances != demultiplexer.num_instances:
+            raise ValueError(
+                f"the multiplexer has {multiplexer.num_instances} slots and the demultiplexer "
+                f"{demultiplexer.num_instances}; build both with the same num_instances"
+            )
+        self.backbone = backbone if isinstance(backbone, Backbone) else PlainBackbone(backbone)
+        self.multiplexer = multiplexer
+        self.demultiplexer = demultiplexer
+        self.head = head
+        self.filler: Filler = "nothing"
+        self.group_size = multiplexer.num_instances
+
+    @property
+    def num_instances(self) -> int:
+        """How many slots there are."""
+        return self.multiplexer.num_instances
+
+    @property
+    def group_size(self) -> int:
+        """How many slots are in use."""
+        return self._group_size
+
+    @group_size.setter
+    def group_size(self, group_size: int) -> None:
+        check_group_size(group_size, self.num_instances)
+        self._group_size = group_size
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+        **extra: Tensor,
+    ) -> Tensor:
+        """Rows `x` (i ...) -> what the head says of each, (i ...); without a head, each row's vectors.
+
+        `mask` (i l) is True (or 1) at tokens and False (or 0) at padding; `extra` are further tensors, a row each.
+        """
+        encoded = self.encode(x, mask, group_size=group_size, filler=filler, **extra)
+        if self.head is None:
+            return encoded.grouping.ungroup(self.read(encoded, "all"))
+        reads: Reads = self.head.reads  # type: ignore[assignment]
+        return encoded.grouping.ungroup(self.head(self.read(encoded, reads)))
+
+    def encode(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+        **extra: Tensor,
+    ) -> Encoded:
+        """Group, mix, and run the network once."""
+        grouping = Grouping(
+            x.shape[0],
+            self.group_size if group_size is None else group_size,
+            self.num_instances,
+            self.filler if filler is None else filler,
+        )
+        own = self._group_mask(x, mask, grouping)  # b n l
+        extra = {name: grouping.group(rows) for name, rows in extra.items()}
+        vectors = self.backbone.embed(grouping.group(x), own, **extra)
+        vectors, slot_mask = self.demultiplexer.add_prefix(vectors, own)
+        mixture = self.multiplexer(vectors, slot_mask)
+        attended = slot_mask.any(1) if slot_mask is not None and slot_mask.dim() == 3 else None
+        return Encoded(self.backbone.encode(mixture, attended), own, grouping)
+
+    def read(self, encoded: Encoded, reads: Reads) -> Tensor:
+        """Take the instances of `encoded` apart, at the positions asked for: (b n r d)."""
+        slots = encoded.grouping.slots
+        z: Tensor = self.demultiplexer(encoded.states, slots, reads, encoded.mask)
+        return z
+
+    @staticmethod
+    def _group_mask(x: Tensor, mask: Tensor | None, grouping: Grouping) -> Tensor | None:
+        if mask is not None:
+            if mask.shape != x.shape[:2]:
+                raise ValueError(
+                    f"the mask has shape {tuple(mask.shape)}; rows of shape {tuple(x.shape)} need {tuple(x.shape[:2])}"
+                )
+            return grouping.group(mask.bool())
+        if grouping.full:
+            return None
+        occupied = grouping.occupied(x.device)  # b n
+        has_tokens = x.dim() == (3 if x.is_floating_point() else 2)
+        return occupied.unsqueeze(-1).expand(-1, -1, x.shape[1]) if has_tokens else occupied

@@ -1,0 +1,72 @@
+"""What every multiplexer is: (b n ... d) -> (b ... d), a scaled sum of phi_i(x_i) over the slots in use.
+
+    x_mix = s(k) * sum_i phi_i(x_i),   s(k) = 1/k in the paper (Eq. 1)
+
+Knows slots and padding. Does not know ids, encoders or heads.
+"""
+
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from datamux.errors import check_at_least_one, check_choice
+from datamux.seeded import SeededModule
+
+Scale = Literal["mean", "sqrt", "sum"]
+
+
+class Multiplexer(SeededModule):
+    """Base class. A subclass writes `mix`, and `initial_state` when it has keys.
+
+    `scale`: "mean" divides by the number k of slots in use, as in the paper. "sqrt" divides by sqrt(k), so that the
+    mixture of independent inputs keeps the variance of one input: with "mean" words fade against the position
+    vectors that an encoder adds afterwards. "sum" leaves the sum alone, as the published vision code does.
+    """
+
+    def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
+        check_at_least_one("num_instances", num_instances)
+        check_at_least_one("dim", dim)
+        check_choice("scale", scale, get_args(Scale))
+        super().__init__(seed)
+        self.num_instances = num_instances
+        self.dim = dim
+        self.scale = scale
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Mix `x` (b k ... d), k <= num_instances. `mask` (b k ...) is True where a slot holds something."""
+        self._check(x)
+        if mask is not None:
+            mask = mask.view(*mask.shape, *[1] * (x.dim() - 1 - mask.dim()))
+            x = x * mask.unsqueeze(-1).to(x.dtype)
+        return self.mix(x, mask) * self._factor(x, mask)
+
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """The plain sum over slots of phi_i(x_i). Empty places of `x` are zero already."""
+        raise TypeError(f"{type(self).__name__} must define mix()")
+
+    def _factor(self, x: Tensor, mask: Tensor | None) -> Tensor | float:
+        power = {"mean": -1.0, "sqrt": -0.5, "sum": 0.0}[self.scale]
+        if mask is None:
+            return float(x.shape[1] ** power)
+        used = mask.unsqueeze(-1).flatten(2).any(-1).sum(1).clamp(min=1)  # b
+        return used.to(x.dtype).pow(power).view(-1, *[1] * (x.dim() - 2))
+
+    def _check(self, x: Tensor) -> None:
+        if x.dim() < 3 or x.shape[-1] != self.dim:
+            raise ValueError(f"expected x of shape (groups, slots, ..., {self.dim}), got {tuple(x.shape)}")
+        if x.shape[1] > self.num_instances:
+            raise ValueError(f"x has {x.shape[1]} slots, but this multiplexer has {self.num_instances}")
+
+    def extra_repr(self) -> str:
+        return f"num_instances={self.num_instances}, dim={self.dim}, scale={self.scale!r}"
+
+
+def check_divisible(name: str, dim: int, num_instances: int) -> int:
+    """The size of one slot's share of `dim`, for methods that cut it into equal parts."""
+    if dim % num_instances:
+        allowed = [n for n in range(1, dim + 1) if dim % n == 0]
+        raise ValueError(
+            f"{name} cuts the {dim} dimensions into num_instances equal parts, and {num_instances} does not divide "
+            f"{dim}; allowed: {', '.join(map(str, allowed))}"
+        )
+    return dim // num_instances

@@ -1,0 +1,60 @@
+"""Each slot multiplies elementwise by its own key vector.
+
+    phi_i(x) = v_i * x            einsum "bn...d, nd -> b...d"
+
+Paper: "Hadamard" (Section 3.1; v_i Gaussian and fixed), "Learned" (the same keys, trained) and "Binary" (v_i keeps the
+i-th chunk of d/n dimensions), both in the appendix on alternate strategies. One class, four settings.
+
+Differs from the paper: `key_norm` rescales every key to one length, as the published code does (20 there); the paper
+does not mention it, so the default leaves keys alone. "sign" keys are random +1/-1 with slot 0 all +1: they keep the
+length of every vector, and a group of one is then exactly the plain input, which suits pretrained encoders.
+"""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from datamux.errors import check_choice
+from datamux.multiplexers.base import Multiplexer, Scale, check_divisible
+from datamux.seeded import gaussian
+
+Keys = Literal["gaussian", "binary", "sign"]
+
+
+class Hadamard(Multiplexer):
+    keys: Tensor  # n d
+
+    def __init__(
+        self,
+        num_instances: int,
+        dim: int,
+        *,
+        kind: Keys = "gaussian",
+        learned: bool = False,
+        key_norm: float | None = None,
+        scale: Scale = "mean",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        check_choice("kind of key", kind, get_args(Keys))
+        self.kind = kind
+        self.key_norm = key_norm
+        self._register_state(learned=learned)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        n, d = self.num_instances, self.dim
+        if self.kind == "binary":
+            chunk = check_divisible("binary", d, n)
+            keys = torch.eye(n).repeat_interleave(chunk, dim=1)
+        else:
+            keys = gaussian(n, d, generator=self.generator())
+        if self.kind == "sign":
+            keys = torch.where(keys < 0, -1.0, 1.0)
+            keys[0] = 1.0
+        if self.key_norm is not None:
+            keys = keys * (self.key_norm / keys.norm(dim=1, keepdim=True))
+        return {"keys": keys}
+
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return torch.einsum("bn...d,nd->b...d", x, self.keys[: x.shape[1]].to(x.dtype))

@@ -1,0 +1,31 @@
+"""Each slot multiplies by its own fixed random orthogonal matrix.
+
+    phi_i(x) = x Q_i,   Q_i in O(d)            einsum "bn...d, nde -> b...e"
+
+Paper: "Ortho" (Section 3.1; SO(d) in the vision appendix). Costs k d^2 multiplications a token.
+
+Differs from the paper: the published code divides by sqrt(k) here; that is `scale="sqrt"`. Matrices are uniform over
+O(d), not SO(d): a reflection more or less changes nothing a network could notice.
+"""
+
+import torch
+from torch import Tensor
+
+from datamux.multiplexers.base import Multiplexer, Scale
+from datamux.seeded import random_orthogonal
+
+
+class Ortho(Multiplexer):
+    keys: Tensor  # n d d
+
+    def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        self._register_state(learned=False)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        generator = self.generator()
+        matrices = [random_orthogonal(self.dim, generator) for _ in range(self.num_instances)]
+        return {"keys": torch.stack(matrices).float()}
+
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return torch.einsum("bn...d,nde->b...e", x, self.keys[: x.shape[1]].to(x.dtype))

@@ -1,0 +1,51 @@
+"""Register our models with transformers' Auto classes on `import datamux`, without paying for transformers' import.
+
+If transformers' Auto classes are loaded, registration happens at once; otherwise as soon as they are. Importing
+`datamux` alone stays fast, which the command line needs.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+AUTO_CLASSES = "transformers.models.auto.configuration_auto"
+
+
+def register_when_needed() -> None:
+    """Import `datamux.hub`, now or right after transformers' Auto classes."""
+    if AUTO_CLASSES in sys.modules:
+        import datamux.hub  # noqa: F401
+    elif not any(isinstance(finder, _AfterAutoClasses) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterAutoClasses())
+
+
+class _AfterAutoClasses(MetaPathFinder):
+    """Waits for the Auto classes to be imported, steps aside, and runs our registration after them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != AUTO_CLASSES:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _RegisterAfter(spec.loader)
+        return spec
+
+
+class _RegisterAfter(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        import datamux.hub  # noqa: F401

@@ -1,0 +1,53 @@
+"""The plain-module door: any nn.Module with our parts, and the rows-in-rows-out heart."""
+
+import pytest
+import torch
+from torch import nn
+
+from datamux import Multiplexed, build_demultiplexer, build_multiplexer
+from datamux.backbones.vision import TanhReadout
+from datamux.heads import SequenceHead
+
+N, D = 3, 12
+
+
+def vectors_model(**options):
+    torch.manual_seed(0)
+    backbone = nn.Sequential(nn.Linear(D, 10), nn.Tanh())
+    demux = build_demultiplexer("mlp", N, 10, layers=1, out_dim=6, activation="tanh")
+    return Multiplexed(backbone, build_multiplexer("ortho", N, D), demux, TanhReadout(6, 4), **options)
+
+
+def test_vectors_in_rows_out():
+    model = vectors_model()
+    x = torch.randn(7, D)
+    answers = model(x)
+    assert answers.shape == (7, 4)
+    torch.testing.assert_close(model(x[:3]), answers[:3])
+    torch.testing.assert_close(model(x[6:]), answers[6:])
+    assert model(x, group_size=2).shape == (7, 4)
+    assert model(x[:0]).shape == (0, 4)
+
+
+def test_vectors_by_hand():
+    model = vectors_model()
+    x = torch.randn(N, D)
+    mixture = sum(x[i] @ model.multiplexer.keys[i] for i in range(N)) / N
+    h = model.backbone.module(mixture)
+    for i in range(N):
+        z = torch.tanh(h @ model.demultiplexer.weight_in[i] + model.demultiplexer.bias_in[i])
+        torch.testing.assert_close(model(x)[i], torch.tanh(model.head.out(z)), atol=1e-5, rtol=1e-5)
+
+
+def test_sequences_with_any_module():
+    torch.manual_seed(0)
+    backbone = nn.TransformerEncoderLayer(D, 2, 20, batch_first=True).eval()
+    mux, demux = build_multiplexer("gaussian_hadamard", N, D), build_demultiplexer("index", N, D)
+    model = Multiplexed(backbone, mux, demux, SequenceHead(D, 4)).eval()
+    assert model(torch.randn(7, 5, D)).shape == (7, 4)
+    assert Multiplexed(backbone, mux, demux)(torch.randn(7, 5, D)).shape == (7, 5, D)
+
+
+def test_parts_must_agree():
+    with pytest.raises(ValueError, match="3 slots and the demultiplexer 2"):
+        Multiplexed(nn.Identity(), build_multiplexer("ortho", 3, D), build_demultiplexer("key", 2, D))

@@ -1,0 +1,54 @@
+"""The package as a whole: what is exported, what imports what, how long an import takes, registration."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import datamux
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*code: str) -> str:
+    done = subprocess.run([sys.executable, *code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_exported_name_is_there():
+    for name in datamux.__all__:
+        assert getattr(datamux, name) is not None
+    assert sorted(datamux._HOME) == sorted(datamux.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'multiplexor'"):
+        _ = datamux.multiplexor
+
+
+def test_version_is_in_the_changelog():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest[1] == datamux.__version__
+
+
+def test_import_does_not_load_torch():
+    assert run("-c", "import sys, datamux; print('torch' in sys.modules, 'transformers' in sys.modules)").split() == [
+        "False",
+        "False",
+    ]
+
+
+@pytest.mark.parametrize(
+    "order", ["import datamux; import transformers", "import transformers; import datamux"], ids=["first", "last"]
+)
+def test_auto_classes_know_us_whatever_is_imported_first(order):
+    code = f"{order}; from transformers import AutoConfig; print(type(AutoConfig.for_model('datamux')).__name__)"
+    assert "MuxConfig" in run("-c", code)
+
+
+def test_imports_go_one_way():
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
