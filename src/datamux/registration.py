@@ -11,26 +11,33 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-AUTO_CLASSES = "transformers.models.auto.configuration_auto"
+CONFIGS = "transformers.models.auto.configuration_auto"
+BASE = "transformers.modeling_utils"
+MODELS = "transformers.models.auto.modeling_auto"
 
 
 def register_when_needed() -> None:
     """Import `datamux.hub`, now or right after transformers' Auto classes."""
-    if AUTO_CLASSES in sys.modules:
+    if CONFIGS in sys.modules:
         import datamux.hub  # noqa: F401
     elif not any(isinstance(finder, _AfterAutoClasses) for finder in sys.meta_path):
         sys.meta_path.insert(0, _AfterAutoClasses())
 
 
 class _AfterAutoClasses(MetaPathFinder):
-    """Waits for the Auto classes to be imported, steps aside, and runs our registration after them."""
+    """Waits for the Auto classes to be imported and runs our registration after them."""
+
+    def __init__(self) -> None:
+        self.waiting_for = {CONFIGS, BASE, MODELS}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != AUTO_CLASSES:
+        if fullname not in self.waiting_for:
             return None
-        sys.meta_path.remove(self)
+        self.waiting_for.discard(fullname)
+        if not self.waiting_for:
+            sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
             spec.loader = _RegisterAfter(spec.loader)
@@ -48,4 +55,9 @@ class _RegisterAfter(Loader):
         self.loader.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
-        import datamux.hub  # noqa: F401
+        try:
+            import datamux.hub  # noqa: F401
+        except ImportError:
+            # One of the three imported this one and is not done itself; its own turn comes.
+            if module.__name__ == MODELS:
+                raise

@@ -24,6 +24,20 @@ def test_key_formula():
         torch.testing.assert_close(z[:, i], expected)
 
 
+def test_gate_formula():
+    demux = build_demultiplexer("gate", N, D, hidden_dim=7)
+    z = demux(H, N)
+    mask = torch.rand(B, N, L) > 0.3
+    mask[..., 0] = True
+    pooled = demux(H, N, "pool", mask)
+    for i in range(N):
+        a = F.gelu(H @ demux.features.weight.T + demux.features.bias) * demux.gates[i]
+        torch.testing.assert_close(z[:, i], _norm(demux, demux.out(a)))
+        mean = torch.stack([a[b][mask[b, i]].mean(0) for b in range(B)])
+        torch.testing.assert_close(pooled[:, i, 0], _norm(demux, demux.out(mean)))
+    torch.testing.assert_close(demux(H, N, "pool"), demux(H, N, "pool", torch.ones(B, N, L, dtype=torch.bool)))
+
+
 def test_mlp_formula():
     demux = build_demultiplexer("mlp", N, D, hidden_dim=7)
     z = demux(H, N)

@@ -40,7 +40,16 @@ def test_import_does_not_load_torch():
 
 
 @pytest.mark.parametrize(
-    "order", ["import datamux; import transformers", "import transformers; import datamux"], ids=["first", "last"]
+    "order",
+    [
+        "import datamux; import transformers",
+        "import transformers; import datamux",
+        "import datamux; from transformers import AutoModel",
+        "import datamux; from transformers import AutoTokenizer, pipeline",
+        "import datamux; from transformers import Trainer",
+        "import datamux; from transformers import BertModel, AutoConfig",
+        "from transformers import AutoModel; import datamux",
+    ],
 )
 def test_auto_classes_know_us_whatever_is_imported_first(order):
     code = f"{order}; from transformers import AutoConfig; print(type(AutoConfig.for_model('datamux')).__name__)"

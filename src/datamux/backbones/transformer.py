@@ -10,18 +10,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from datamux.backbones.base import Backbone
+from datamux.backbones.halves import split_at_layer
 
 
 class TransformerBackbone(Backbone):
-    def __init__(self, encoder: PreTrainedModel) -> None:
+    """`mux_layer = m`: mix after the first m layers, which each instance runs alone."""
+
+    def __init__(self, encoder: PreTrainedModel, mux_layer: int = 0) -> None:
         super().__init__()
         if getattr(encoder.config, "is_encoder_decoder", False):
             raise ValueError(
                 f"{type(encoder).__name__} is an encoder-decoder; datamux multiplexes encoders: pass its encoder alone"
             )
         self.encoder = encoder
-        self.embedding_dim = self.words.embedding_dim
         self.dim = int(encoder.config.hidden_size)
+        self.mux_layer = mux_layer
+        self.embedding_dim = self.dim if mux_layer else self.words.embedding_dim
+        self._halves = split_at_layer(encoder, mux_layer) if mux_layer else None
         self.max_tokens = _max_tokens(encoder)
 
     @property
@@ -38,12 +43,19 @@ class TransformerBackbone(Backbone):
         token_types = extra.get("token_type_ids")
         if segments is not None and token_types is not None:
             vectors = vectors + (segments(token_types) - segments.weight[0])
-        return vectors
+        if self._halves is None:
+            return vectors
+        flat = self._run(self._halves.lower, vectors.flatten(0, 1), None if mask is None else mask.flatten(0, 1))
+        return flat.view(*vectors.shape[:-1], self.dim)
 
     def encode(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        upper = self.encoder if self._halves is None else self._halves.upper
+        return self._run(upper, x, mask)
+
+    def _run(self, encoder: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
         self._check_length(x)
         attention_mask = None if mask is None else mask.long()
-        h: Tensor = self.encoder(inputs_embeds=x, attention_mask=attention_mask).last_hidden_state
+        h: Tensor = encoder(inputs_embeds=x, attention_mask=attention_mask).last_hidden_state
         return h
 
     def _check_length(self, x: Tensor) -> None:

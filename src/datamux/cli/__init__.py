@@ -5,7 +5,9 @@ import sys
 import typer
 
 import datamux.cli.demo as demo
+import datamux.cli.evaluate as evaluate
 import datamux.cli.ls as ls
+import datamux.cli.train as train
 
 app = typer.Typer(
     name="datamux",
@@ -15,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
 app.command("ls")(ls.ls)
 
 
@@ -33,6 +37,6 @@ def main() -> None:
     """Run the command line. Bad input ends in one clear line and exit code 2, never a traceback."""
     try:
         app()
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         typer.secho(f"datamux: {error}", err=True, fg=typer.colors.RED)
         sys.exit(2)

@@ -10,13 +10,29 @@ import typer
 class Kind(StrEnum):
     multiplexers = "multiplexers"
     demultiplexers = "demultiplexers"
+    tasks = "tasks"
+    recipes = "recipes"
 
 
 def ls(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the multiplexers or demultiplexers, each with what it does."""
+    """List what there is to choose from, each with what it does."""
+    rows = {"tasks": _tasks, "recipes": _recipes}.get(kind, lambda: _strategies(kind))()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    view = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        view.add_row(*row.values())
+    Console().print(view)
+
+
+def _strategies(kind: Kind) -> list[dict[str, str]]:
     from collections.abc import Callable, Mapping
 
     from datamux.demultiplexers import DEMULTIPLEXERS
@@ -27,17 +43,30 @@ def ls(
         Kind.multiplexers: MULTIPLEXERS,
         Kind.demultiplexers: DEMULTIPLEXERS,
     }
-    rows = [
+    return [
         {"name": name, "settings": settings(factory), "what": summary(factory)}
         for name, factory in tables[kind].items()
     ]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    from rich.console import Console
-    from rich.table import Table
 
-    view = Table("name", "settings", "what it does", box=None, pad_edge=False)
-    for row in rows:
-        view.add_row(*row.values())
-    Console().print(view)
+
+def _tasks() -> list[dict[str, str]]:
+    from datamux.tasks.task import TASKS
+
+    return [
+        {
+            "name": t.name,
+            "kind": t.kind,
+            "columns": ", ".join([*t.text, t.label or ""]).strip(", "),
+            "hub": "/".join(t.hub),
+        }
+        for t in TASKS.values()
+    ]
+
+
+def _recipes() -> list[dict[str, str]]:
+    from datamux.train.recipe import shipped_recipes
+
+    return [
+        {"name": name, "what": file.read_text().splitlines()[0].lstrip("# ")}
+        for name, file in shipped_recipes().items()
+    ]

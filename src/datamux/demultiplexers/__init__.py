@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from datamux.demultiplexers.base import Demultiplexer
+from datamux.demultiplexers.gate import GateDemultiplexer
 from datamux.demultiplexers.identity import IdentityDemultiplexer
 from datamux.demultiplexers.index import IndexDemultiplexer
 from datamux.demultiplexers.key import KeyDemultiplexer
@@ -14,6 +15,7 @@ DEMULTIPLEXERS: dict[str, Callable[..., Demultiplexer]] = {
     "mlp": MlpDemultiplexer,
     "index": IndexDemultiplexer,
     "key": KeyDemultiplexer,
+    "gate": GateDemultiplexer,
 }
 
 

@@ -51,14 +51,17 @@ class Demultiplexer(SeededModule):
         prefix, h = h[:, :p], h[:, p:]
         if reads == "first":
             h = h[:, :1]
-        a = self.activations(h, prefix, slots)  # b n r e
         if reads == "pool":
-            a = mean_over_own_tokens(a, mask)  # b n 1 e
-        return self.project(a)
+            return self.project(self.pooled_activations(h, prefix, slots, mask))
+        return self.project(self.activations(h, prefix, slots))
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
         """(b r d) -> (b n r e), nonlinearity included."""
         raise TypeError(f"{type(self).__name__} must define activations()")
+
+    def pooled_activations(self, h: Tensor, prefix: Tensor, slots: int, mask: Tensor | None) -> Tensor:
+        """(b l d) -> (b n 1 e): the mean of the activations over each instance's own tokens."""
+        return mean_over_own_tokens(self.activations(h, prefix, slots), mask)
 
     def project(self, a: Tensor) -> Tensor:
         """(b n r e) -> (b n r d)."""

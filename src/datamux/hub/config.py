@@ -17,10 +17,12 @@ POOLING: dict[str, Literal["pool", "first"]] = {"mean": "pool", "first": "first"
 class MuxConfig(PreTrainedConfig):
     """
     num_instances: how many slots the model has; one checkpoint serves every group size from 1 to this.
+    mux_layer: mix after this many layers, which each instance then runs alone; 0 mixes word vectors.
     multiplexer, demultiplexer: their names, see `datamux ls multiplexers` and `datamux ls demultiplexers`.
     multiplexer_options, demultiplexer_options: keyword arguments of their classes.
     pooling: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
     head_dropout: dropout in the head.
+    retrieval_head: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
     seed: gives the fixed keys.
     """
 
@@ -31,12 +33,14 @@ class MuxConfig(PreTrainedConfig):
 
     backbone_config: dict[str, Any] | PreTrainedConfig | None = None
     num_instances: int = 2
+    mux_layer: int = 0
     multiplexer: str = "gaussian_hadamard"
     multiplexer_options: dict[str, Any] | None = None
     demultiplexer: str = "key"
     demultiplexer_options: dict[str, Any] | None = None
     pooling: str = "mean"
     head_dropout: float | int = 0.1
+    retrieval_head: bool = False
     seed: int = 0
 
     def __post_init__(self, **kwargs: Any) -> None:

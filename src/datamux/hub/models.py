@@ -5,7 +5,7 @@ Translates between `MuxConfig` and the plain keyword arguments of the parts, and
 
 import inspect
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import (
     MaskedLMOutput,
+    ModelOutput,
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
@@ -29,8 +30,19 @@ from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
 
 
+class Objective(Protocol):
+    """What training asks of a model beyond its own loss. Called inside `forward`, so that several processes agree."""
+
+    def __call__(
+        self, model: "MuxPreTrainedModel", encoded: Encoded, inputs: dict[str, Tensor | None], output: ModelOutput
+    ) -> Tensor: ...
+
+
 class MuxPreTrainedModel(PreTrainedModel):
-    """What the three models share: the heart, `group_size`, loading and saving."""
+    """What the three models share: the heart, `group_size`, loading and saving.
+
+    `objective` replaces the loss while the model is in training mode; it is not saved.
+    """
 
     config_class = MuxConfig
     config: MuxConfig
@@ -45,7 +57,7 @@ class MuxPreTrainedModel(PreTrainedModel):
     def __init__(self, config: MuxConfig) -> None:
         super().__init__(config)
         assert isinstance(config.backbone_config, PreTrainedConfig)
-        backbone = TransformerBackbone(_build_encoder(config.backbone_config))
+        backbone = TransformerBackbone(_build_encoder(config.backbone_config), config.mux_layer)
         n = config.num_instances
         self.mux = Multiplexed(
             backbone,
@@ -65,10 +77,15 @@ class MuxPreTrainedModel(PreTrainedModel):
                 **(config.demultiplexer_options or {}),
             ),
         )
-        self.mux.head = self._build_head(config, self.mux.demultiplexer.out_dim)
+        dim = self.mux.demultiplexer.out_dim
+        self.mux.head = self._build_head(config, dim)
+        self.retrieval: RetrievalHead | None = None
+        if config.retrieval_head:
+            self.retrieval = RetrievalHead(dim, backbone.embedding_dim, backbone.words.num_embeddings)
+        self.objective: Objective | None = None
         self.post_init()
 
-    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         raise TypeError(f"{type(self).__name__} must define _build_head()")
 
     @property
@@ -123,6 +140,12 @@ class MuxPreTrainedModel(PreTrainedModel):
         assert isinstance(head, SequenceHead | TokenHead)
         return encoded.grouping.ungroup(head(self.mux.read(encoded, head.reads)))
 
+    def _finish(self, output: ModelOutput, encoded: Encoded, **inputs: Tensor | None) -> ModelOutput:
+        """While training, let the objective have the last word on the loss."""
+        if self.training and self.objective is not None:
+            output.loss = self.objective(self, encoded, inputs, output)
+        return output
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         # Linear layers that reach this are ours (the encoder starts its own): as torch starts them, by width.
@@ -142,7 +165,7 @@ class MuxPreTrainedModel(PreTrainedModel):
 class MuxForSequenceClassification(MuxPreTrainedModel):
     """A label a text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
 
-    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         return SequenceHead(dim, config.num_labels, reads=POOLING[config.pooling], dropout=config.head_dropout)
 
     @can_return_tuple
@@ -161,13 +184,21 @@ class MuxForSequenceClassification(MuxPreTrainedModel):
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+        output = SequenceClassifierOutput(loss=loss, logits=logits)
+        return self._finish(
+            output,
+            encoded,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            labels=labels,
+        )
 
 
 class MuxForTokenClassification(MuxPreTrainedModel):
     """A label a token, like `AutoModelForTokenClassification`."""
 
-    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         return TokenHead(dim, config.num_labels, dropout=config.head_dropout)
 
     @can_return_tuple
@@ -186,14 +217,26 @@ class MuxForTokenClassification(MuxPreTrainedModel):
         loss = None
         if labels is not None:
             loss = self.loss_function(logits=logits, labels=labels, config=self.config)
-        return TokenClassifierOutput(loss=loss, logits=logits)
+        output = TokenClassifierOutput(loss=loss, logits=logits)
+        return self._finish(
+            output,
+            encoded,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            labels=labels,
+        )
 
 
 class MuxForRetrieval(MuxPreTrainedModel):
     """The warm-up task of the paper: say which word each instance has at each position. Logits are (i l v)."""
 
-    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module:
-        return RetrievalHead(dim, self.backbone.embedding_dim, self.backbone.words.num_embeddings)
+    def __init__(self, config: MuxConfig) -> None:
+        config.retrieval_head = True
+        super().__init__(config)
+
+    def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
+        return None
 
     @can_return_tuple
     def forward(
@@ -206,10 +249,14 @@ class MuxForRetrieval(MuxPreTrainedModel):
         filler: Filler | None = None,
     ) -> MaskedLMOutput:
         encoded = self.encode(input_ids, attention_mask, token_type_ids, group_size=group_size, filler=filler)
-        head = self.mux.head
-        assert isinstance(head, RetrievalHead)
-        z = self.mux.read(encoded, head.reads)
-        logits = encoded.grouping.ungroup(head(z, self.backbone.words.weight))
+        if self.training and self.objective is not None:
+            # The objective picks the positions and words it scores: all of them at once would not fit in memory.
+            return self._finish(
+                MaskedLMOutput(), encoded, input_ids=input_ids, attention_mask=attention_mask, labels=labels
+            )
+        assert self.retrieval is not None
+        z = self.mux.read(encoded, self.retrieval.reads)
+        logits = encoded.grouping.ungroup(self.retrieval(z, self.backbone.words.weight))
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())

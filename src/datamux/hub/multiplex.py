@@ -1,10 +1,9 @@
 """`multiplex`: from a pretrained encoder to a multiplexed model with its weights."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
@@ -15,7 +14,7 @@ from datamux.hub.models import (
     MuxPreTrainedModel,
 )
 
-TASKS: dict[str, Callable[[MuxConfig], MuxPreTrainedModel]] = {
+TASKS: dict[str, type[MuxPreTrainedModel]] = {
     "sequence-classification": MuxForSequenceClassification,
     "token-classification": MuxForTokenClassification,
     "retrieval": MuxForRetrieval,
@@ -48,6 +47,19 @@ def multiplex(
     multiplexed.backbone.encoder.load_state_dict(weights)
     multiplexed.eval()
     return multiplexed
+
+
+def load_model(name: str) -> MuxPreTrainedModel:
+    """A trained multiplexed model of whatever task it was saved for, in evaluation mode and full precision."""
+    config = AutoConfig.from_pretrained(name)
+    if not isinstance(config, MuxConfig):
+        raise ValueError(f"{name} is a {config.model_type} model, not a multiplexed one; datamux.multiplex() makes one")
+    classes = {model_class.__name__: model_class for model_class in TASKS.values()}
+    saved_as = (config.architectures or [""])[0]
+    check_choice("architecture", saved_as, classes)
+    model: MuxPreTrainedModel = classes[saved_as].from_pretrained(name, dtype=torch.float32)
+    model.eval()
+    return model
 
 
 def _load_encoder(model: str | PreTrainedModel) -> PreTrainedModel:

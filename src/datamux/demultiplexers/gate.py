@@ -1,0 +1,55 @@
+"""One hidden layer for all slots, which each slot scales by its own learned vector; no prefix.
+
+    z_i = LN(W_o (gate_i * gelu(W_h h)))
+
+So each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
+undoes what Hadamard keys do, which adding a key cannot; and as the gate does not depend on the position, a pool over an
+instance's own tokens is one small matrix product, mask (b n l) times features (b l e), before anything is done a slot.
+
+Ours: not in the paper.
+"""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from datamux.demultiplexers.base import Demultiplexer
+from datamux.seeded import gaussian
+
+
+class GateDemultiplexer(Demultiplexer):
+    gates: Tensor  # n e
+
+    def __init__(
+        self,
+        num_instances: int,
+        dim: int,
+        *,
+        hidden_dim: int | None = None,
+        embedding_dim: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(num_instances, dim, embedding_dim=embedding_dim, seed=seed)
+        self.hidden_dim = hidden_dim or 2 * dim
+        self.features = nn.Linear(dim, self.hidden_dim)
+        self.out = nn.Linear(self.hidden_dim, dim)
+        self.norm = nn.LayerNorm(dim)
+        self._register_state(learned=True)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        return {"gates": gaussian(self.num_instances, self.hidden_dim, generator=self.generator())}
+
+    def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
+        return F.gelu(self.features(h)).unsqueeze(1) * self.gates[:slots, None]
+
+    def pooled_activations(self, h: Tensor, prefix: Tensor, slots: int, mask: Tensor | None) -> Tensor:
+        features = F.gelu(self.features(h))  # b l e
+        if mask is None:
+            pooled = features.mean(1, keepdim=True)  # b 1 e, the same for every slot
+        else:
+            weight = mask.to(features.dtype)
+            pooled = (weight / weight.sum(-1, keepdim=True).clamp(min=1)) @ features  # b n e
+        return (pooled * self.gates[:slots]).unsqueeze(2)
+
+    def project(self, a: Tensor) -> Tensor:
+        z: Tensor = self.norm(self.out(a))
+        return z

@@ -1,0 +1,1 @@
+"""Honest numbers: quality for every group size, and the records that keep them."""

@@ -1,0 +1,172 @@
+"""How good is a model at each group size? The whole split, several random groupings, each slot by itself."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from datamux.grouping import Filler
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.tasks.labels import Labels
+from datamux.tasks.rows import IGNORED, Rows
+
+
+@dataclass(frozen=True)
+class Quality:
+    """One group size: `score` and `loss of order` figures over several groupings, in the task's main metric."""
+
+    group_size: int
+    filler: str
+    metric: str
+    score: float
+    spread: float  # standard deviation over the groupings
+    groupings: int
+    rows: int
+    other: dict[str, float]  # further metrics, mean over the groupings
+    slots: list[float]  # accuracy of the rows that sat in each slot
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
+    """The metrics of a whole split. `score` is the main one: accuracy, span F1 for tags, F1 or -MSE elsewhere."""
+    predictions, truth = np.asarray(predictions), np.asarray(truth)
+    if labels.problem == "regression":
+        error = float(np.mean((predictions.reshape(-1) - truth.reshape(-1)) ** 2))
+        return {"mse": error, "score": -error}
+    if labels.problem == "multi_label_classification":
+        from sklearn.metrics import f1_score
+
+        f1 = float(f1_score(truth > 0.5, predictions > 0, average="micro", zero_division=0.0))
+        return {"f1": f1, "accuracy": float(((predictions > 0) == (truth > 0.5)).mean()), "score": f1}
+    best = predictions.argmax(-1)
+    if truth.ndim == 2:
+        return _tag_score(best, truth, labels)
+    accuracy = float((best == truth).mean())
+    metrics = {"accuracy": accuracy, "score": accuracy}
+    if len(labels.names) == 2:
+        positive = ((best == 1) & (truth == 1)).sum()
+        metrics["f1"] = float(2 * positive / max(1, (best == 1).sum() + (truth == 1).sum()))
+    return metrics
+
+
+def _tag_score(best: Any, truth: Any, labels: Labels) -> dict[str, float]:
+    from seqeval.metrics import f1_score
+
+    asked = truth != IGNORED
+    names = np.array(labels.names)
+    pairs = [(names[t[m]].tolist(), names[b[m]].tolist()) for t, b, m in zip(truth, best, asked, strict=True)]
+    accuracy = float((best[asked] == truth[asked]).mean())
+    f1 = float(f1_score([t for t, _ in pairs], [b for _, b in pairs]))
+    return {"f1": f1, "accuracy": accuracy, "score": f1}
+
+
+MAIN_METRIC = {"single_label_classification": "accuracy", "multi_label_classification": "f1", "regression": "mse"}
+
+
+@torch.inference_mode()
+def predict_rows(
+    model: MuxPreTrainedModel,
+    rows: Rows,
+    group_size: int,
+    *,
+    order: Tensor | None = None,
+    filler: Filler = "nothing",
+    batch_rows: int = 256,
+    bf16: bool = False,
+) -> list[Tensor]:
+    """Logits of every row, in the order of `rows`; `order` says in which order they are seated."""
+    model.eval()
+    order = torch.arange(len(rows)) if order is None else order
+    logits: list[Tensor] = [torch.empty(0)] * len(rows)
+    for some in torch.split(order, max(1, batch_rows // group_size) * group_size):
+        batch = rows.batch(some)
+        batch.pop("labels", None)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            answers = model(**batch, group_size=group_size, filler=filler).logits.float()
+        for row, answer in zip(some.tolist(), answers, strict=True):
+            logits[row] = answer
+    return logits
+
+
+def measure_quality(
+    model: MuxPreTrainedModel,
+    rows: Rows,
+    labels: Labels,
+    *,
+    group_sizes: Sequence[int],
+    groupings: int = 3,
+    filler: Filler = "nothing",
+    seed: int = 0,
+    bf16: bool = False,
+) -> list[Quality]:
+    """Score the whole split at each group size; every grouping seats the rows in another random order."""
+    truth = [rows.batch([i])["labels"][0] for i in range(len(rows))]
+    results = []
+    for k in group_sizes:
+        found: list[dict[str, float]] = []
+        slots: list[list[float]] = [[] for _ in range(k)]
+        for grouping in range(groupings if k > 1 else 1):
+            generator = torch.Generator().manual_seed(seed * 1000 + grouping)
+            order = torch.randperm(len(rows), generator=generator)
+            logits = predict_rows(model, rows, k, order=order, filler=filler, bf16=bf16)
+            found.append(score(_stack(logits), _stack(truth, fill=IGNORED), labels))
+            for place, row in enumerate(order.tolist()):
+                right = _row_accuracy(logits[row], truth[row], labels)
+                if right is not None:
+                    slots[place % k].append(right)
+        scores = [f["score"] for f in found]
+        metric = "f1" if truth[0].dim() == 1 and rows.token_labels is not None else MAIN_METRIC[labels.problem]
+        other = {name: fmean(f[name] for f in found) for name in found[0] if name != "score"}
+        results.append(
+            Quality(
+                group_size=k,
+                filler=filler,
+                metric=metric,
+                score=fmean(scores),
+                spread=pstdev(scores),
+                groupings=len(found),
+                rows=len(rows),
+                other=other,
+                slots=[fmean(s) if s else float("nan") for s in slots],
+            )
+        )
+    return results
+
+
+def _row_accuracy(logits: Tensor, truth: Tensor, labels: Labels) -> float | None:
+    if labels.problem == "regression":
+        return None
+    if labels.problem == "multi_label_classification":
+        return float(((logits > 0) == (truth > 0.5)).float().mean())
+    best = logits[: len(truth)].argmax(-1) if truth.dim() else logits.argmax(-1)
+    asked = truth != IGNORED
+    return float((best == truth)[asked].float().mean()) if bool(asked.any()) else None
+
+
+def _stack(values: list[Tensor], fill: float = 0.0) -> Any:
+    """Rows of different lengths as one array, padded with `fill`."""
+    if values[0].dim() == 0:
+        return torch.stack(values).numpy()
+    return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill).numpy()
+
+
+@torch.inference_mode()
+def retrieval_accuracy(model: MuxPreTrainedModel, pieces: Tensor, group_size: int, *, bf16: bool = False) -> float:
+    """Share of the words of `pieces` (i l) that are named rightly, each among the whole vocabulary."""
+    if model.retrieval is None:
+        raise ValueError("this model has no retrieval head; train it with one (retrieval_head=True)")
+    model.eval()
+    right = 0
+    for some in torch.split(pieces.long(), max(1, 200 // group_size) * group_size):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            encoded = model.encode(some, group_size=group_size)
+            z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+            best = model.retrieval(z, model.backbone.words.weight).argmax(-1)
+        right += int((best == some).sum())
+    return right / pieces.numel()

@@ -1,0 +1,65 @@
+"""Run records: what was run, with what, on what, and what came out, as one JSON file that is committed."""
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("datamux", "torch", "transformers", "tokenizers")
+
+
+def make_record(kind: str, *, recipe: dict[str, Any] | None, results: Any, **more: Any) -> dict[str, Any]:
+    """A record of one run. `results` is whatever JSON can hold."""
+    return {
+        "kind": kind,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+        "recipe": recipe,
+        **more,
+        "results": results,
+    }
+
+
+def write_record(record: dict[str, Any], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(_rounded(record), indent=1) + "\n")
+
+
+def read_records(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """All records below `folder`, in the order of their file names."""
+    records = [json.loads(file.read_text()) for file in sorted(folder.rglob("*.json"))]
+    return [record for record in records if kind is None or record["kind"] == kind]
+
+
+def _rounded(value: Any) -> Any:
+    """Six figures are more than any of our measurements is worth."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+        return done.stdout.strip() + ("+changes" if dirty.stdout.strip() else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"

@@ -1,0 +1,142 @@
+"""Tokenised rows as data sets that hand out whole padded batches: one indexing operation instead of a loop over rows.
+
+Right padding always: mixed instances must start at the same position.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from datamux.tasks.labels import Labels
+from datamux.tasks.task import Examples
+
+Batch = dict[str, Tensor]
+IGNORED = -100
+
+
+class Rows(Dataset[Batch]):
+    """Rows of different lengths with a label each, or a label a token."""
+
+    def __init__(
+        self,
+        ids: Sequence[Sequence[int]],
+        *,
+        pad_id: int,
+        labels: Sequence[Any] | None = None,
+        token_labels: Sequence[Sequence[int]] | None = None,
+        token_types: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        self.pad_id = pad_id
+        lengths = torch.tensor([len(row) for row in ids])
+        self.ends = lengths.cumsum(0)
+        self.starts = self.ends - lengths
+        self.ids = _flat(ids)
+        self.labels = None if labels is None else torch.tensor(labels)
+        self.token_labels = None if token_labels is None else _flat(token_labels)
+        self.token_types = None if token_types is None else _flat(token_types)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> Batch:
+        return {name: values[0] for name, values in self.batch([index]).items()}
+
+    def __getitems__(self, indices: list[int]) -> Batch:
+        return self.batch(indices)
+
+    def batch(self, indices: Sequence[int] | Tensor) -> Batch:
+        """The rows of `indices`, padded to the longest of them."""
+        which = torch.as_tensor(indices)
+        starts, ends = self.starts[which], self.ends[which]
+        place = starts[:, None] + torch.arange(int((ends - starts).max()))  # i l
+        mask = place < ends[:, None]
+        place = place.clamp(max=len(self.ids) - 1)
+        batch = {"input_ids": self.ids[place].long().where(mask, self.pad_id), "attention_mask": mask.long()}
+        if self.token_types is not None:
+            batch["token_type_ids"] = self.token_types[place].long().where(mask, 0)
+        if self.labels is not None:
+            batch["labels"] = self.labels[which]
+        if self.token_labels is not None:
+            batch["labels"] = self.token_labels[place].long().where(mask, IGNORED)
+        return batch
+
+
+class Chunks(Dataset[Batch]):
+    """A corpus as equal pieces of `tokens` words each; the target at each position is the word itself."""
+
+    def __init__(self, ids: Tensor, tokens: int) -> None:
+        self.pieces = ids[: len(ids) // tokens * tokens].view(-1, tokens)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __getitem__(self, index: int) -> Batch:
+        return {name: values[0] for name, values in self.__getitems__([index]).items()}
+
+    def __getitems__(self, indices: list[int]) -> Batch:
+        ids = self.pieces[torch.as_tensor(indices)].long()
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+
+
+def encode_examples(examples: Examples, labels: Labels, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Rows:
+    """Texts or pairs -> rows with a label each; words -> rows with a label on the first piece of each word."""
+    word_level = bool(len(examples)) and isinstance(examples.texts[0], list)
+    encoded = tokenizer(
+        list(examples.texts),
+        None if examples.pairs is None else list(examples.pairs),
+        truncation=True,
+        max_length=max_tokens,
+        is_split_into_words=word_level,
+        return_attention_mask=False,
+    )
+    types = encoded.get("token_type_ids") if examples.pairs is not None else None
+    if not word_level:
+        numbers = None if examples.labels is None else [labels.encode(value) for value in examples.labels]
+        return Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, labels=numbers, token_types=types)
+    tags = [
+        align_tags(encoded.word_ids(row), [int(labels.encode(tag)) for tag in row_tags])  # type: ignore[arg-type]
+        for row, row_tags in enumerate(examples.labels or ())
+    ]
+    return Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, token_labels=tags)
+
+
+def align_tags(words: Sequence[int | None], tags: Sequence[int]) -> list[int]:
+    """The tag of each word on its first piece; nothing is asked of the other pieces and of special tokens."""
+    before: list[int | None] = [None, *words[:-1]]
+    return [
+        IGNORED if word is None or word == previous else tags[word]
+        for word, previous in zip(words, before, strict=True)
+    ]
+
+
+def encode_corpus(lines: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_words: int | None = None) -> Tensor:
+    """All lines one after the other as one row of word pieces, at most `max_words` of them."""
+    pieces: list[Tensor] = []
+    count = 0
+    batch: list[str] = []
+
+    def flush() -> None:
+        nonlocal count
+        for ids in tokenizer(batch, add_special_tokens=False, return_attention_mask=False)["input_ids"]:
+            pieces.append(torch.tensor(ids, dtype=torch.int32))
+            count += len(ids)
+        batch.clear()
+
+    for line in lines:
+        batch.append(line)
+        if len(batch) == 1000:
+            flush()
+            if max_words is not None and count >= max_words:
+                break
+    if batch:
+        flush()
+    flat = torch.cat(pieces) if pieces else torch.zeros(0, dtype=torch.int32)
+    return flat[:max_words]
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Tensor:
+    return torch.tensor([value for row in rows for value in row], dtype=torch.int32)

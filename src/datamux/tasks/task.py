@@ -1,0 +1,184 @@
+"""A task is where its rows are, what its columns mean, and how it is scored. `TASKS` has the paper's.
+
+Rows come from a folder of files (`DATAMUX_DATA` or `data_dir`, holding `<task>/<split>.jsonl`, csv, tsv or parquet) or,
+without one, from the Hugging Face Hub by the usual name. Both give the same columns.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from datamux.errors import unknown_name
+from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_rows
+from datamux.tasks.labels import Labels, find_labels, find_tags
+
+Kind = Literal["sequence", "token", "text"]
+_BIO = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+
+
+@dataclass(frozen=True)
+class Task:
+    """`text`: one column, or two for pairs; for kind "token" the column of words, with `label` the column of tags."""
+
+    name: str
+    kind: Kind
+    text: tuple[str, ...]
+    label: str | None = None
+    label_names: tuple[str, ...] | None = None
+    hub: tuple[str, ...] = ()
+    hub_splits: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task("sst2", "sequence", ("sentence",), "label", ("negative", "positive"), ("nyu-mll/glue", "sst2")),
+        Task(
+            "qqp", "sequence", ("question1", "question2"), "label", ("different", "duplicate"), ("nyu-mll/glue", "qqp")
+        ),
+        Task(
+            "mnli",
+            "sequence",
+            ("premise", "hypothesis"),
+            "label",
+            ("entailment", "neutral", "contradiction"),
+            ("nyu-mll/glue", "mnli"),
+            {"validation": "validation_matched", "test": "test_matched"},
+        ),
+        Task(
+            "qnli",
+            "sequence",
+            ("question", "sentence"),
+            "label",
+            ("entailment", "not_entailment"),
+            ("nyu-mll/glue", "qnli"),
+        ),
+        Task(
+            "snli",
+            "sequence",
+            ("premise", "hypothesis"),
+            "label",
+            ("entailment", "neutral", "contradiction"),
+            ("snli",),
+        ),
+        Task("banking77", "sequence", ("text",), "label", None, ("PolyAI/banking77",)),
+        Task("conll2003", "token", ("tokens",), "ner_tags", _BIO, ("eriktks/conll2003",)),
+        Task("wnut17", "token", ("tokens",), "ner_tags", None, ("leondz/wnut_17",)),
+        Task("wikitext103", "text", ("text",), hub=("Salesforce/wikitext", "wikitext-103-raw-v1")),
+        Task("wikipedia_en", "text", ("text",), hub=("wikimedia/wikipedia", "20231101.en")),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The rows of one split: texts (pairs: two lists), or words, or lines; and a label each."""
+
+    texts: Sequence[Any]
+    pairs: Sequence[str] | None = None
+    labels: Sequence[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def get_task(name: str) -> Task:
+    if name not in TASKS:
+        raise unknown_name("task", name, TASKS)
+    return TASKS[name]
+
+
+def own_task(
+    files: Mapping[str, Path], text: Sequence[str], label: str | None, *, token_level: bool | None = None
+) -> Task:
+    """A task from the user's own files. Without `token_level`, a column of lists of words makes it one."""
+    if token_level is None:
+        first = next(iter(files.values()))
+        rows = read_rows(first)
+        check_columns(first, rows[:1], [*text, *([label] if label else [])])
+        token_level = isinstance(rows[0][text[0]], list)
+    kind: Kind = "text" if label is None else "token" if token_level else "sequence"
+    return Task(next(iter(files.values())).stem, kind, tuple(text), label, files=dict(files))
+
+
+def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Examples:
+    """The examples of one split. Raises `FileNotFoundError` where there is no such split."""
+    file = find_file(task, split, data_dir)
+    if task.kind == "text":
+        lines = list(read_lines(file)) if file is not None else [r["text"] for r in _from_hub(task, split)]
+        return Examples([line for line in lines if line.strip()])
+    rows = read_rows(file) if file is not None else _from_hub(task, split)
+    return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
+
+
+def find_labels_of(task: Task, train: Examples) -> Labels:
+    """The labels of a task, from its fixed names or from its training rows."""
+    assert train.labels is not None
+    if task.kind == "token":
+        return find_tags(train.labels, task.label_names)
+    return find_labels(train.labels, task.label_names)
+
+
+def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Path | None:
+    """The local file of a split; None: ask the Hub."""
+    if task.files:
+        if split not in task.files:
+            raise FileNotFoundError(f"no {split} file was given; there are: {', '.join(task.files)}")
+        return Path(task.files[split])
+    folder = data_dir or os.environ.get("DATAMUX_DATA")
+    if folder is None:
+        return None
+    base = Path(folder) / task.name
+    suffixes = TEXT_SUFFIXES if task.kind == "text" else SUFFIXES
+    for suffix in suffixes:
+        if (base / f"{split}{suffix}").exists():
+            return base / f"{split}{suffix}"
+    raise FileNotFoundError(f"no {split} split of {task.name} in {base}; looked for {split}{{{','.join(suffixes)}}}")
+
+
+def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
+    columns = [*task.text, *([task.label] if task.label else [])]
+    check_columns(source, rows, columns)
+    labels = [row[task.label] for row in rows] if task.label else None
+    if task.kind == "token":
+        words = [_words(row[task.text[0]]) for row in rows]
+        tags = [_words(tags) for tags in labels or ()]
+        for number, (row, row_tags) in enumerate(zip(words, tags, strict=True), 1):
+            if len(row) != len(row_tags):
+                raise BadFile(source, f"{len(row)} words but {len(row_tags)} tags", number, task.label)
+        return Examples(words, labels=tags)
+    texts = [str(row[task.text[0]]) for row in rows]
+    pairs = [str(row[task.text[1]]) for row in rows] if len(task.text) == 2 else None
+    return Examples(texts, pairs, labels)
+
+
+def _words(value: Any) -> list[Any]:
+    """A list as it is; a string (as csv has it) split at white space."""
+    return value.split() if isinstance(value, str) else list(value)
+
+
+def _from_hub(task: Task, split: str) -> list[Row]:
+    try:
+        from datasets import ClassLabel, Sequence, load_dataset
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
+    try:
+        data = load_dataset(*task.hub, split=task.hub_splits.get(split, split))
+    except (ConnectionError, OSError) as error:
+        raise FileNotFoundError(
+            f"{task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files in a folder and set "
+            f"DATAMUX_DATA or --data-dir: <folder>/{task.name}/{split}.jsonl"
+        ) from error
+    rows: list[Row] = list(data)
+    if task.label is None:
+        return rows
+    feature = data.features.get(task.label)
+    if isinstance(feature, Sequence) and isinstance(feature.feature, ClassLabel):
+        names = feature.feature.names
+        rows = [row | {task.label: [names[tag] for tag in row[task.label]]} for row in rows]
+    elif isinstance(feature, ClassLabel) and task.label_names is None:
+        rows = [row | {task.label: feature.names[row[task.label]]} for row in rows]
+    return rows

@@ -1,0 +1,115 @@
+"""From a recipe to a tokenizer and a model: new, from a pretrained encoder, or from an earlier run of ours."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors, trainers
+from tokenizers.models import WordPiece
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    BertTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from datamux.hub import MuxConfig
+from datamux.hub.multiplex import TASKS, load_model
+from datamux.tasks.labels import Labels
+from datamux.train.recipe import ModelSettings
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def train_tokenizer(lines: Iterable[str], vocab_size: int) -> PreTrainedTokenizerBase:
+    """A lower-cased BERT tokenizer with word pieces learned from `lines`."""
+    learner = Tokenizer(WordPiece(unk_token="[UNK]"))
+    learner.normalizer = normalizers.BertNormalizer()
+    learner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
+    learner.train_from_iterator(lines, trainer)
+    learner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, learner.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer: PreTrainedTokenizerBase = BertTokenizer(vocab=learner.get_vocab())
+    return tokenizer
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    return tokenizer
+
+
+def new_encoder_config(settings: ModelSettings, vocab_size: int) -> PreTrainedConfig:
+    """The configuration of an encoder with new weights."""
+    config: PreTrainedConfig = AutoConfig.for_model(
+        settings.architecture,
+        vocab_size=vocab_size,
+        hidden_size=settings.hidden,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        intermediate_size=4 * settings.hidden,
+        hidden_dropout_prob=settings.dropout,
+        attention_probs_dropout_prob=settings.dropout,
+        max_position_embeddings=max(512, settings.max_tokens),
+    )
+    return config
+
+
+def build(
+    settings: ModelSettings, task: str, *, vocab_size: int, labels: Labels | None = None, seed: int = 0
+) -> PreTrainedModel:
+    """The multiplexed model of a recipe for `task` ("retrieval", "sequence-classification", ...)."""
+    torch.manual_seed(seed)
+    options: dict[str, Any] = {
+        "num_instances": settings.num_instances,
+        "mux_layer": settings.mux_layer,
+        "multiplexer": settings.multiplexer,
+        "multiplexer_options": settings.multiplexer_options or None,
+        "demultiplexer": settings.demultiplexer,
+        "demultiplexer_options": settings.demultiplexer_options or None,
+        "pooling": settings.pooling,
+        "retrieval_head": True,
+        "seed": seed,
+    }
+    if labels is not None:
+        options["id2label"] = dict(enumerate(labels.names))
+        options["problem_type"] = labels.problem
+    if not settings.start:
+        config = new_encoder_config(settings, vocab_size)
+        return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
+    start = _load_start(settings)
+    encoder_config = start.config.backbone_config if _is_ours(start.config) else start.config
+    model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
+    _copy_weights(start, model)
+    return model
+
+
+def _is_ours(config: PreTrainedConfig) -> bool:
+    return bool(config.model_type == MuxConfig.model_type)
+
+
+def _load_start(settings: ModelSettings) -> PreTrainedModel:
+    if _is_ours(AutoConfig.from_pretrained(settings.start)):
+        return load_model(settings.start)
+    changes = {"num_hidden_layers": settings.keep_layers} if settings.keep_layers else {}
+    encoder: PreTrainedModel = AutoModel.from_pretrained(settings.start, dtype=torch.float32, **changes)
+    return encoder
+
+
+def _copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> None:
+    """Every tensor of `start` that `model` has under the same name and of the same shape."""
+    prefix = "" if _is_ours(start.config) else "mux.backbone.encoder."
+    own = model.state_dict()
+    found = {
+        prefix + name: value
+        for name, value in start.state_dict().items()
+        if prefix + name in own and own[prefix + name].shape == value.shape
+    }
+    model.load_state_dict(found, strict=False)

@@ -1,0 +1,192 @@
+"""What training asks of a multiplexed model: retrieval, masked words, the task, and a teacher's opinion.
+
+An objective is called inside the model's `forward` (see `hub.models.Objective`), so that gradients of several processes
+are summed as usual. It leaves what it measured in `metrics`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import ModelOutput
+
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.model import Encoded
+
+Inputs = dict[str, Tensor | None]
+
+
+def retrieval_loss(
+    model: MuxPreTrainedModel, z: Tensor, words: Tensor, which: Tensor, *, candidates: int | None
+) -> tuple[Tensor, float]:
+    """Cross-entropy and accuracy of naming `words` (i l) from `z` (i l d) at the positions where `which` (i l) is True.
+
+    With `candidates`, the softmax runs over the words of the batch and random ones up to that number; else over all.
+    """
+    assert model.retrieval is not None
+    table = model.backbone.words.weight
+    target = words[which]
+    among = None
+    if candidates is not None:
+        among, inverse = torch.unique(words, return_inverse=True)
+        target = inverse[which]
+        if len(among) < candidates:
+            extra = torch.randint(len(table), (candidates - len(among),), device=words.device)
+            among = torch.cat([among, extra])
+    scores = model.retrieval(z[which], table, among).float()
+    found = scores.argmax(-1)
+    if among is not None:  # a random candidate may be the right word once more
+        found, target_word = among[found], among[target]
+        accuracy = (found == target_word).float().mean()
+    else:
+        accuracy = (found == target).float().mean()
+    return F.cross_entropy(scores, target), float(accuracy)
+
+
+def one_instance_a_position(mask: Tensor, slots: int) -> Tensor:
+    """The paper's choice (Eq. 3): for every group and position one random slot. (i l) -> (i l), True where chosen."""
+    rows, tokens = mask.shape
+    groups = -(-rows // slots)
+    chosen = torch.randint(slots, (groups, 1, tokens), device=mask.device)
+    own = torch.arange(slots, device=mask.device)[None, :, None] == chosen  # b n l
+    return own.flatten(0, 1)[:rows] & mask
+
+
+def at_most(mask: Tensor, positions: int) -> Tensor:
+    """A random part of the True places of `mask`, about `positions` of them."""
+    total = int(mask.sum())
+    if total <= positions:
+        return mask
+    return mask & (torch.rand(mask.shape, device=mask.device) < positions / total)
+
+
+def own_tokens(inputs: Inputs) -> Tensor:
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    assert ids is not None
+    return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+
+
+@dataclass
+class RetrievalObjective:
+    """Stage one. `kind` "one" is the paper's: one random instance a position, all words; "all" asks every slot.
+
+    Where the input was masked (it differs from the label), the word must come from context: masked-word prediction.
+    `teacher`: match the token states of this plain encoder as well, by cosine.
+    """
+
+    kind: Literal["all", "one"] = "all"
+    candidates: int = 1024
+    positions: int = 4096
+    teacher: PreTrainedModel | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
+        ids, labels = inputs["input_ids"], inputs["labels"]
+        assert ids is not None
+        assert labels is not None
+        mask = own_tokens(inputs)
+        z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+        hidden = mask & (ids != labels)
+        shown = mask & (ids == labels)
+        if self.kind == "one":
+            which = one_instance_a_position(shown, encoded.grouping.slots)
+            loss, accuracy = retrieval_loss(model, z, labels, which, candidates=None)
+        else:
+            which = at_most(shown, self.positions)
+            loss, accuracy = retrieval_loss(model, z, labels, which, candidates=self.candidates)
+        self.metrics = {"retrieval_loss": float(loss.detach()), "retrieval_accuracy": accuracy}
+        if bool(hidden.any()):
+            masked, masked_accuracy = retrieval_loss(model, z, labels, at_most(hidden, self.positions), candidates=None)
+            self.metrics |= {"masked_loss": float(masked.detach()), "masked_accuracy": masked_accuracy}
+            loss = loss + masked
+        if self.teacher is not None:
+            distance = state_distance(z, teacher_states(self.teacher, inputs), mask)
+            self.metrics["state_distance"] = float(distance.detach())
+            loss = loss + 2 * distance
+        return loss
+
+
+@dataclass
+class TaskObjective:
+    """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states."""
+
+    alpha: float = 0.1
+    candidates: int = 1024
+    positions: int = 2048
+    teacher: PreTrainedModel | None = None
+    distill_logits: float = 0.0
+    distill_states: float = 0.0
+    temperature: float = 2.0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
+        assert output.loss is not None
+        loss: Tensor = output.loss
+        mask = own_tokens(inputs)
+        self.metrics = {"task_loss": float(loss.detach())}
+        z = None
+        if self.alpha > 0 or self.distill_states > 0:
+            z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+        if self.teacher is not None:
+            logits, states = teacher_answers(self.teacher, inputs)
+            if self.distill_logits > 0:
+                distance = logit_distance(output.logits, logits, inputs["labels"], self.temperature)
+                loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
+                self.metrics["logit_distance"] = float(distance.detach())
+            if self.distill_states > 0 and z is not None:
+                distance = state_distance(z, states, mask)
+                loss = loss + self.distill_states * distance
+                self.metrics["state_distance"] = float(distance.detach())
+        if self.alpha > 0 and z is not None:
+            ids = inputs["input_ids"]
+            assert ids is not None
+            which = at_most(mask, self.positions)
+            retrieval, accuracy = retrieval_loss(model, z, ids, which, candidates=self.candidates)
+            loss = (1 - self.alpha) * loss + self.alpha * retrieval
+            self.metrics |= {"retrieval_loss": float(retrieval.detach()), "retrieval_accuracy": accuracy}
+        return loss
+
+
+def state_distance(z: Tensor, states: Tensor, mask: Tensor) -> Tensor:
+    """1 - cosine between token states, mean over tokens."""
+    return (1 - F.cosine_similarity(z[mask].float(), states[mask].float(), dim=-1)).mean()
+
+
+def logit_distance(logits: Tensor, teacher: Tensor, labels: Tensor | None, temperature: float) -> Tensor:
+    """KL divergence from the teacher at a raised temperature; for tagging only where there is a label."""
+    if logits.dim() == 3 and labels is not None:
+        logits, teacher = logits[labels != -100], teacher[labels != -100]
+    student = F.log_softmax(logits.float() / temperature, -1)
+    return F.kl_div(student, F.softmax(teacher.float() / temperature, -1), reduction="batchmean") * temperature**2
+
+
+@torch.no_grad()
+def teacher_states(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
+    """The teacher's token states, one row an instance: (i l d)."""
+    given = _plain_inputs(teacher, inputs)
+    if isinstance(teacher, MuxPreTrainedModel):
+        encoded = teacher.encode(**given, group_size=1)
+        return encoded.grouping.ungroup(teacher.mux.read(encoded, "all"))
+    states: Tensor = teacher.base_model(**given).last_hidden_state
+    return states
+
+
+@torch.no_grad()
+def teacher_answers(teacher: PreTrainedModel, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """The teacher's logits and token states from one pass."""
+    given = _plain_inputs(teacher, inputs)
+    if isinstance(teacher, MuxPreTrainedModel):
+        encoded = teacher.encode(**given, group_size=1)
+        return teacher.answer(encoded), encoded.grouping.ungroup(teacher.mux.read(encoded, "all"))
+    out = teacher(**given, output_hidden_states=True)
+    return out.logits, out.hidden_states[-1]
+
+
+def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
+    names = ["input_ids", "attention_mask"]
+    if isinstance(teacher, MuxPreTrainedModel) or getattr(teacher.config, "type_vocab_size", 0) > 1:
+        names.append("token_type_ids")
+    return {name: value for name in names if (value := inputs.get(name)) is not None}

@@ -1,0 +1,120 @@
+"""The Hugging Face Trainer with a group size that changes from step to step. Everything else is the Trainer's."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Trainer, TrainingArguments
+
+from datamux.train.curriculum import Curriculum, CurriculumState
+from datamux.train.losses import RetrievalObjective, TaskObjective
+
+Batch = dict[str, Tensor]
+
+
+class MuxTrainer(Trainer):
+    """Each step draws a group size, takes as many rows of the batch as that size needs, and tells the curriculum.
+
+    A step runs about `groups` groups whatever the size, and at least `min_rows` rows; the batch of the data loader
+    (`groups` x capacity rows) is cut down to that. `watch` names the metric that the curriculum follows.
+    """
+
+    def __init__(
+        self,
+        *,
+        curriculum: Curriculum,
+        objective: RetrievalObjective | TaskObjective,
+        watch: str,
+        groups: int,
+        min_rows: int = 0,
+        mask: tuple[float, int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.curriculum = curriculum
+        self.objective = objective
+        self.watch = watch
+        self.groups = groups
+        self.min_rows = min_rows
+        self.mask = mask
+        self.add_callback(CurriculumState(curriculum))
+        self._sums: dict[str, list[float]] = {}
+        self._since = time.perf_counter()
+
+    def compute_loss(
+        self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        if not model.training:
+            return super().compute_loss(model, inputs, return_outputs=return_outputs)
+        step = self.state.global_step
+        k = self.curriculum.draw(step)
+        rows = take_rows(inputs, max(self.groups * k, self.min_rows // k * k))
+        if self.mask is not None:
+            rows["input_ids"] = mask_words(rows["input_ids"], rows["attention_mask"], *self.mask)
+        output = model(**rows, group_size=k)
+        watched = torch.tensor(self.objective.metrics[self.watch], device=output.loss.device)
+        self.curriculum.observe(step, k, float(self.accelerator.reduce(watched, "mean")))
+        for name, value in self.objective.metrics.items():
+            self._sums.setdefault(name, []).append(value)
+        return (output.loss, output) if return_outputs else output.loss
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        if "loss" in logs and self._sums:
+            logs |= {name: sum(values) / len(values) for name, values in self._sums.items()}
+            logs["group_size"] = self.curriculum.size
+            now = time.perf_counter()
+            logs["seconds"] = self.seconds + now - self._since
+            self._since = now
+            self._sums = {}
+        super().log(logs, *args, **kwargs)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training and its evaluations up to the last log entry, earlier runs included."""
+        return float(next((e["seconds"] for e in reversed(self.state.log_history) if "seconds" in e), 0.0))
+
+
+def take_rows(batch: Batch, rows: int) -> Batch:
+    """The first `rows` rows, without the columns that then are padding for all of them."""
+    taken = {name: values[:rows] for name, values in batch.items()}
+    tokens = int(taken["attention_mask"].sum(1).max())
+    width = batch["input_ids"].shape[1]
+    return {
+        name: values[:, :tokens] if values.dim() == 2 and values.shape[1] == width else values
+        for name, values in taken.items()
+    }
+
+
+def mask_words(ids: Tensor, mask: Tensor, rate: float, mask_id: int) -> Tensor:
+    """A random share of the words replaced by the mask token."""
+    hidden = (torch.rand(ids.shape, device=ids.device) < rate) & mask.bool()
+    return ids.masked_fill(hidden, mask_id)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint that was written to its end: the Trainer writes its own state last."""
+    found = []
+    for checkpoint in folder.glob("checkpoint-*"):
+        try:
+            state = json.loads((checkpoint / "trainer_state.json").read_text())
+            found.append((int(state["global_step"]), checkpoint))
+        except (OSError, ValueError, KeyError):
+            continue
+    return max(found)[1] if found else None
+
+
+def training_arguments(folder: Path, **settings: Any) -> TrainingArguments:
+    """The Trainer's settings, with what is the same for both stages."""
+    return TrainingArguments(
+        output_dir=str(folder),
+        remove_unused_columns=False,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_num_workers=0,
+        dataloader_pin_memory=torch.cuda.is_available(),
+        save_total_limit=2,
+        adam_beta2=0.98,
+        **settings,
+    )
