@@ -1,0 +1,166 @@
+"""`datamux train` and `datamux evaluate` as a user runs them: on a plain file, interrupted, resumed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from datamux.evaluate.quality import score
+from datamux.tasks.labels import Labels
+
+RECIPE = """# tiny
+[model]
+layers = 1
+hidden = 32
+heads = 2
+vocab_size = 200
+max_tokens = 16
+num_instances = 3
+demultiplexer = "gate"
+
+[task]
+steps = {steps}
+groups = 16
+min_rows = 48
+learning_rate = 3e-3
+alpha = {alpha}
+
+[run]
+bf16 = false
+save_steps = 20
+eval_steps = 1000
+warmup_steps = 10
+"""
+GOOD, BAD = ["good", "great", "fine", "lovely"], ["bad", "awful", "poor", "dull"]
+FILL = ["the", "film", "was", "plot", "and", "it", "so"]
+
+
+def write_sentences(file: Path, rows: int, seed: int) -> Path:
+    chance = random.Random(seed)
+    with file.open("w") as handle:
+        handle.write("text,label\n")
+        for _ in range(rows):
+            label = chance.random() < 0.5
+            words = [*chance.choices(FILL, k=chance.randint(2, 6)), chance.choice(GOOD if label else BAD)]
+            chance.shuffle(words)
+            handle.write(f"{' '.join(words)},{'praise' if label else 'blame'}\n")
+    return file
+
+
+def write_tags(file: Path, rows: int, seed: int) -> Path:
+    chance = random.Random(seed)
+    with file.open("w") as handle:
+        for _ in range(rows):
+            words = chance.choices(FILL + GOOD, k=chance.randint(2, 6))
+            tags = ["B-NICE" if word in GOOD else "O" for word in words]
+            handle.write(json.dumps({"tokens": words, "tags": tags}) + "\n")
+    return file
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "datamux.cli", *map(str, arguments)]
+
+
+def datamux(*arguments: object) -> str:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=200, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    def write(steps: int, alpha: float = 0.1) -> Path:
+        file = tmp_path / f"recipe{steps}.toml"
+        file.write_text(RECIPE.format(steps=steps, alpha=alpha))
+        return file
+
+    return write
+
+
+def test_a_classifier_from_a_csv(tmp_path, recipe):
+    train, test = write_sentences(tmp_path / "train.csv", 3000, 0), write_sentences(tmp_path / "test.csv", 301, 1)
+    out = tmp_path / "run"
+    said = datamux("train", recipe(250), "-o", out, "--train", train, "--validation", test)
+    model = out / "task" / "model"
+    assert str(model) in said
+    record = tmp_path / "record.json"
+    found = json.loads(datamux("evaluate", model, "--task", test, "--json", "--record", record))
+    assert [row["group_size"] for row in found["results"]] == [1, 2, 3]
+    for row in found["results"]:
+        assert row["rows"] == 301
+        assert row["score"] > 0.95
+        assert len(row["slots"]) == row["group_size"]
+    assert found["recipe"]["model"]["num_instances"] == 3
+    assert json.loads(record.read_text())["versions"]["torch"]
+    assert json.loads((model / "config.json").read_text())["id2label"] == {"0": "blame", "1": "praise"}
+    filled = json.loads(datamux("evaluate", model, "--task", test, "--json", "--filler", "repeat", "-k", 1))
+    assert filled["results"][0]["score"] > 0.95
+    assert "group size" in datamux("evaluate", model, "--task", test)
+
+
+def test_a_tagger_from_jsonl(tmp_path, recipe):
+    train, test = write_tags(tmp_path / "train.jsonl", 3000, 0), write_tags(tmp_path / "test.jsonl", 100, 1)
+    columns = ("--text", "tokens", "--label", "tags")
+    datamux("train", recipe(250), "-o", tmp_path / "run", "--train", train, *columns)
+    found = json.loads(datamux("evaluate", tmp_path / "run/task/model", "--task", test, "--json", *columns))
+    assert all(row["metric"] == "f1" and row["score"] > 0.9 for row in found["results"])
+
+
+def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, recipe):
+    train = write_sentences(tmp_path / "train.csv", 2000, 0)
+    file = recipe(100)
+    datamux("train", file, "-o", tmp_path / "straight", "--train", train)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    killed = subprocess.Popen(
+        command("train", file, "-o", tmp_path / "killed", "--train", train),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    state = tmp_path / "killed/task/checkpoint-40/trainer_state.json"
+    deadline = time.monotonic() + 150
+    while not state.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert state.exists()
+    assert not (tmp_path / "killed/task/model").exists(), "it must have been killed before it was done"
+    datamux("train", file, "-o", tmp_path / "killed", "--train", train)
+    straight = load_file(tmp_path / "straight/task/model/model.safetensors")
+    resumed = load_file(tmp_path / "killed/task/model/model.safetensors")
+    for name, tensor in straight.items():
+        assert tensor.equal(resumed[name]), name
+
+
+def test_another_recipe_does_not_overwrite_a_run(tmp_path, recipe):
+    train = write_sentences(tmp_path / "train.csv", 200, 0)
+    datamux("train", recipe(2), "-o", tmp_path / "run", "--train", train)
+    done = subprocess.run(
+        command("train", recipe(3), "-o", tmp_path / "run", "--train", train), capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "holds a run of another recipe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_scores():
+    single = Labels(("a", "b"))
+    assert score([[2, 1], [0, 1], [1, 0]], [0, 1, 1], single) == pytest.approx(
+        {"accuracy": 2 / 3, "score": 2 / 3, "f1": 2 / 3}
+    )
+    several = Labels(("a", "b"), "multi_label_classification")
+    assert score([[1, -1], [1, 1]], [[1, 0], [0, 1]], several)["f1"] == pytest.approx(0.8)
+    assert score([[0.5], [1.0]], [0.0, 1.0], Labels(("score",), "regression"))["mse"] == pytest.approx(0.125)
+    tags = Labels(("O", "B-X", "I-X"))
+    logits = [[[9, 0, 0], [0, 9, 0], [0, 0, 9]], [[0, 9, 0], [9, 0, 0], [9, 0, 0]]]
+    found = score(logits, [[0, 1, 2], [1, 1, -100]], tags)
+    assert found["accuracy"] == pytest.approx(4 / 5)
+    assert found["f1"] == pytest.approx(2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3))

@@ -1,0 +1,64 @@
+"""Good files are read, bad ones are named with their row and column."""
+
+import json
+import lzma
+
+import pytest
+
+from datamux.tasks.files import BadFile, check_columns, read_lines, read_rows
+
+ROWS = [{"text": "good, really", "label": "1"}, {"text": 'he said "no"', "label": "0"}]
+
+
+def test_every_kind_gives_the_same_rows(tmp_path):
+    import csv
+
+    import pyarrow
+    import pyarrow.parquet
+
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS) + "\n")
+    for name, delimiter in (("a.csv", ","), ("a.tsv", "\t")):
+        with (tmp_path / name).open("w", newline="") as handle:
+            writer = csv.DictWriter(handle, ["text", "label"], delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(ROWS)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet"):
+        assert read_rows(tmp_path / name) == ROWS, name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "x"}\n{"text": \n', r"a\.jsonl, row 2: is not JSON"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl, row 1: is not a JSON object"),
+        ("a.csv", "text,label\nx,1\ny\n", r"a\.csv, row 2: has fewer fields than the 2"),
+        ("a.csv", "text,label\nx,1,2\n", r"a\.csv, row 1: has more fields than the 2"),
+        ("a.csv", 'text,label\n"x,1\n', r"a\.csv, row \d+: is not well-formed"),
+        ("a.parquet", "nonsense", r"a\.parquet: is not a parquet file"),
+        ("a.xlsx", "", r"a\.xlsx: unknown kind of file '\.xlsx'; allowed: \.jsonl, \.csv"),
+    ],
+)
+def test_bad_files(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BadFile, match=message):
+        read_rows(tmp_path / name)
+
+
+def test_missing_files_and_columns(tmp_path):
+    with pytest.raises(BadFile, match="no such file"):
+        read_rows(tmp_path / "none.csv")
+    with pytest.raises(BadFile, match=r"row 1, column 'sentence': no such column; there are: text, label"):
+        check_columns(tmp_path / "a.csv", ROWS, ["sentence"])
+    with pytest.raises(BadFile, match=r"row 2, column 'label': is empty"):
+        check_columns(tmp_path / "a.csv", [ROWS[0], {"text": "x", "label": ""}], ["text", "label"])
+    with pytest.raises(BadFile, match="has no rows"):
+        check_columns(tmp_path / "a.csv", [], ["text"])
+
+
+def test_lines_are_unpacked(tmp_path):
+    (tmp_path / "a.txt.xz").write_bytes(lzma.compress(b"one\n\n two \n"))
+    assert list(read_lines(tmp_path / "a.txt.xz")) == ["one", "two"]
+    (tmp_path / "b.txt.xz").write_bytes(b"not packed")
+    with pytest.raises(BadFile, match="cannot be read as text"):
+        list(read_lines(tmp_path / "b.txt.xz"))

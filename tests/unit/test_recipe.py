@@ -1,0 +1,57 @@
+"""Recipes: known keys only, right types, overrides, and every shipped one parses."""
+
+import pytest
+
+from datamux.train.recipe import load_recipe, parse_recipe, shipped_recipes
+
+
+def test_defaults_and_values():
+    recipe = parse_recipe({"model": {"num_instances": 5}, "task": {"learning_rate": 1}})
+    assert recipe.model.num_instances == 5
+    assert recipe.task.learning_rate == 1.0
+    assert recipe.warmup.steps == 0
+    assert parse_recipe(recipe.as_dict()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"modle": {}}, "unknown section of a recipe 'modle'.*Did you mean 'model'"),
+        ({"model": {"num_instance": 3}}, r"unknown key in \[model\] 'num_instance'.*Did you mean 'num_instances'"),
+        ({"model": {"num_instances": "3"}}, "model.num_instances must be of type int, got '3'"),
+        ({"model": {"layers": True}}, "model.layers must be of type int"),
+        ({"run": {"bf16": 1}}, "run.bf16 must be of type bool"),
+        ({"model": 3}, r"model is a section: write \[model\]"),
+    ],
+)
+def test_mistakes(data, message):
+    with pytest.raises(ValueError, match=message):
+        parse_recipe(data)
+
+
+def test_overrides(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[model]\nnum_instances = 3\n")
+    recipe = load_recipe(
+        str(file),
+        ["model.num_instances=7", "task.name=sst2", 'model.multiplexer_options={scale="mean"}', "run.bf16=false"],
+    )
+    assert (recipe.model.num_instances, recipe.task.name, recipe.run.bf16) == (7, "sst2", False)
+    assert recipe.model.multiplexer_options == {"scale": "mean"}
+    for bad in ("num_instances=3", "model.num_instances"):
+        with pytest.raises(ValueError, match=r"section\.key=value"):
+            load_recipe(str(file), [bad])
+    file.write_text("[model")
+    with pytest.raises(ValueError, match="is not TOML"):
+        load_recipe(str(file))
+    with pytest.raises(FileNotFoundError, match="no such recipe"):
+        load_recipe(str(tmp_path / "other.toml"))
+    with pytest.raises(ValueError, match="unknown recipe 'small/sst3'"):
+        load_recipe("small/sst3")
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_shipped_recipes_parse(name):
+    recipe = load_recipe(name)
+    assert recipe.warmup.steps or recipe.task.steps
+    assert shipped_recipes()[name].read_text().startswith("# "), "the first line says what it is"

@@ -1,0 +1,129 @@
+"""What columns mean, where splits are found, how rows are encoded."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from datamux.tasks.files import BadFile
+from datamux.tasks.labels import Labels, find_labels, find_tags
+from datamux.tasks.rows import IGNORED, Chunks, Rows, align_tags, encode_corpus, encode_examples
+from datamux.tasks.task import TASKS, Examples, find_labels_of, get_task, load_split, own_task
+
+data = pytest.mark.data
+needs_data = pytest.mark.skipif("DATAMUX_DATA" not in os.environ, reason="DATAMUX_DATA does not point at the data sets")
+
+
+@pytest.mark.parametrize(
+    ("values", "names", "problem"),
+    [
+        (["b", "a", "b"], ("a", "b"), "single_label_classification"),
+        ([1, 0, 2], ("0", "1", "2"), "single_label_classification"),
+        (["1", "0"], ("0", "1"), "single_label_classification"),
+        ([0.5, 1.0], ("score",), "regression"),
+        ([["x"], ["y", "x"], []], ("x", "y"), "multi_label_classification"),
+    ],
+)
+def test_labels_are_found(values, names, problem):
+    assert find_labels(values) == Labels(names, problem)
+
+
+def test_labels_are_encoded():
+    assert [find_labels(["b", "a"]).encode(v) for v in ("a", "b")] == [0, 1]
+    assert find_labels([1, 0], ("no", "yes")).encode(1) == 1
+    assert find_labels([["x"], ["y", "x"]]).encode(["y"]) == [0.0, 1.0]
+    assert find_labels([0.5]).encode("0.25") == 0.25
+    with pytest.raises(ValueError, match="label 'c' is not one of a, b"):
+        find_labels(["b", "a"]).encode("c")
+    assert find_tags([["B-PER", "O"], ["I-PER"]]).names == ("O", "B-PER", "I-PER")
+
+
+def write(folder: Path, name: str, rows: list[dict]) -> Path:
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
+    return folder / name
+
+
+def test_local_splits(tmp_path, monkeypatch):
+    write(tmp_path / "sst2", "train.jsonl", [{"sentence": "fine", "label": 1}])
+    examples = load_split(get_task("sst2"), "train", tmp_path)
+    assert (examples.texts, examples.labels) == (["fine"], [1])
+    assert find_labels_of(get_task("sst2"), examples).names == ("negative", "positive")
+    with pytest.raises(FileNotFoundError, match="no test split of sst2"):
+        load_split(get_task("sst2"), "test", tmp_path)
+    monkeypatch.setenv("DATAMUX_DATA", str(tmp_path))
+    assert len(load_split(get_task("sst2"), "train")) == 1
+    with pytest.raises(ValueError, match="Did you mean 'sst2'"):
+        get_task("sst-2")
+
+
+def test_hub_is_asked_without_a_folder(monkeypatch):
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match=r"could not be loaded from the Hub \(nyu-mll/glue/sst2\)"):
+        load_split(get_task("sst2"), "train")
+
+
+def test_own_files(tmp_path):
+    pairs = write(tmp_path, "pairs.jsonl", [{"a": "x", "b": "y", "same": "no"}, {"a": "x", "b": "x", "same": "yes"}])
+    task = own_task({"train": pairs}, ["a", "b"], "same")
+    examples = load_split(task, "train")
+    assert (task.kind, examples.pairs) == ("sequence", ["y", "x"])
+    words = write(tmp_path, "words.jsonl", [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}])
+    assert own_task({"train": words}, ["tokens"], "tags").kind == "token"
+    bad = write(tmp_path, "bad.jsonl", [{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["a", "b"], "tags": ["O"]}])
+    with pytest.raises(BadFile, match=r"bad\.jsonl, row 2, column 'tags': 2 words but 1 tags"):
+        load_split(own_task({"train": bad}, ["tokens"], "tags"), "train")
+    with pytest.raises(BadFile, match=r"column 'text': no such column; there are: tokens, tags"):
+        own_task({"train": words}, ["text"], "tags")
+    with pytest.raises(FileNotFoundError, match="no validation file"):
+        load_split(task, "validation")
+
+
+def test_rows_hand_out_padded_batches():
+    rows = Rows([[7, 8], [9, 9, 9], [5]], pad_id=0, labels=[1, 0, 1], token_types=[[0, 1], [0, 0, 1], [0]])
+    batch = rows.batch([2, 0])
+    assert batch["input_ids"].tolist() == [[5, 0], [7, 8]]
+    assert batch["attention_mask"].tolist() == [[1, 0], [1, 1]]
+    assert batch["token_type_ids"].tolist() == [[0, 0], [0, 1]]
+    assert batch["labels"].tolist() == [1, 1]
+    tagged = Rows([[7, 8], [9]], pad_id=0, token_labels=[[IGNORED, 2], [1]])
+    assert tagged.batch([0, 1])["labels"].tolist() == [[IGNORED, 2], [1, IGNORED]]
+
+
+def test_chunks():
+    chunks = Chunks(torch.arange(11), 3)
+    assert len(chunks) == 3
+    assert chunks.__getitems__([2, 0])["labels"].tolist() == [[6, 7, 8], [0, 1, 2]]
+
+
+def test_encoding(tokenizer):
+    labels = Labels(("O", "B-PER"))
+    rows = encode_examples(
+        Examples([["anna", "lives"], ["paris"]], labels=[["B-PER", "O"], ["O"]]), labels, tokenizer, 16
+    )
+    assert rows.batch([0, 1])["labels"].tolist() == [[IGNORED, 1, 0, IGNORED], [IGNORED, 0, IGNORED, IGNORED]]
+    pairs = encode_examples(Examples(["good"], ["bad film"], ["1"]), Labels(("0", "1")), tokenizer, 16)
+    assert pairs.batch([0])["token_type_ids"].tolist() == [[0, 0, 0, 1, 1, 1]]
+    short = encode_examples(Examples(["good " * 50], labels=["1"]), Labels(("0", "1")), tokenizer, 9)
+    assert short.batch([0])["input_ids"].shape == (1, 9)
+    assert len(encode_corpus(["good bad", "film"] * 3, tokenizer)) == 9
+    assert len(encode_corpus(["good bad", "film"] * 3, tokenizer, 4)) == 4
+
+
+def test_tags_sit_on_the_first_piece_of_a_word():
+    assert align_tags([None, 0, 0, 1, None], [5, 6]) == [IGNORED, 5, IGNORED, 6, IGNORED]
+
+
+@data
+@needs_data
+@pytest.mark.parametrize("name", ["sst2", "qqp", "qnli", "mnli", "conll2003", "banking77", "wnut17"])
+def test_real_data_loads(name, tokenizer):
+    task = TASKS[name]
+    examples = load_split(task, "train")
+    labels = find_labels_of(task, examples)
+    assert len(examples) > 3000
+    assert len(labels.names) > 1
+    some = Examples(examples.texts[:50], examples.pairs and examples.pairs[:50], examples.labels[:50])
+    assert len(encode_examples(some, labels, tokenizer, 32)) == 50
