@@ -12,6 +12,7 @@ Knows shapes and masks. Does not know Hugging Face classes, losses or labels.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from datamux.backbones.base import Backbone, PlainBackbone
@@ -115,10 +116,18 @@ class Multiplexed(nn.Module):
         attended = slot_mask.any(1) if slot_mask is not None and slot_mask.dim() == 3 else None
         return Encoded(self.backbone.encode(mixture, attended), own, grouping)
 
-    def read(self, encoded: Encoded, reads: Reads) -> Tensor:
-        """Take the instances of `encoded` apart, at the positions asked for: (b n r d)."""
+    def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
+        """Take the instances of `encoded` apart, at the positions asked for: (b n r d).
+
+        `columns`: of all token positions, only these.
+        """
         slots = encoded.grouping.slots
-        z: Tensor = self.demultiplexer(encoded.states, slots, reads, encoded.mask)
+        states, mask = encoded.states, encoded.mask
+        if columns is not None:
+            p = self.demultiplexer.prefix_length(slots)
+            states = torch.cat([states[:, :p], states[:, p:][:, columns]], dim=1)
+            mask = None if mask is None else mask[..., columns]
+        z: Tensor = self.demultiplexer(states, slots, reads, mask)
         return z
 
     @staticmethod

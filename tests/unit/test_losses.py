@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from conftest import VOCAB, random_rows, tiny_encoder
 from datamux import multiplex
+from datamux.tasks.rows import Rows
 from datamux.train.losses import (
     RetrievalObjective,
     TaskObjective,
@@ -124,17 +125,30 @@ def test_teachers_of_both_kinds():
     import transformers as tf
 
     torch.manual_seed(0)
-    rows = random_rows(4)
+    rows = Rows([[5, 6, 7], [8, 9], [10, 11, 12, 13]], pad_id=0, labels=[0, 1, 0])
+    batch = rows.batch([0, 1, 2])
+    del batch["labels"]
     classifier = tf.AutoModelForSequenceClassification.from_config(tiny_encoder().config).eval()
-    logits, states = teacher_answers(classifier, rows)
-    torch.testing.assert_close(logits, classifier(**rows).logits)
-    torch.testing.assert_close(states, classifier.base_model(**rows).last_hidden_state)
-    torch.testing.assert_close(teacher_states(tiny_encoder(), rows), tiny_encoder()(**rows).last_hidden_state)
     ours = multiplex(tiny_encoder(), 1, multiplexer="identity", demultiplexer="identity")
-    logits, states = teacher_answers(ours, rows)
     with torch.no_grad():
-        torch.testing.assert_close(logits, ours(**rows).logits)
-        torch.testing.assert_close(states[0], tiny_encoder()(**rows).last_hidden_state[0], atol=1e-5, rtol=1e-4)
+        for teacher in (classifier, ours):
+            found = teacher_answers(teacher, rows, bf16=False, batch_rows=2)
+            torch.testing.assert_close(found, teacher(**batch).logits, atol=1e-5, rtol=1e-4)
+        for teacher in (tiny_encoder(), ours):
+            expected = tiny_encoder()(**batch).last_hidden_state
+            torch.testing.assert_close(teacher_states(teacher, batch)[2], expected[2], atol=1e-5, rtol=1e-4)
+
+
+def test_a_teacher_of_tags_has_a_row_a_token():
+    rows = Rows([[5, 6, 7], [8, 9]], pad_id=0, token_labels=[[0, 1, 0], [1, 1]])
+    ours = multiplex(tiny_encoder(), 1, task="token-classification", multiplexer="identity", num_labels=2)
+    rows.teacher_logits = teacher_answers(ours, rows, bf16=False)
+    assert rows.teacher_logits.shape == (5, 2)
+    batch = rows.batch([1, 0])
+    assert batch["teacher_logits"].shape == (2, 3, 2)
+    with torch.no_grad():
+        expected = ours(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(batch["teacher_logits"][0, :2], expected[0, :2], atol=1e-5, rtol=1e-4)
 
 
 def test_take_rows_drops_empty_columns():

@@ -38,6 +38,7 @@ class Rows(Dataset[Batch]):
         self.labels = None if labels is None else torch.tensor(labels)
         self.token_labels = None if token_labels is None else _flat(token_labels)
         self.token_types = None if token_types is None else _flat(token_types)
+        self.teacher_logits: Tensor | None = None  # (i c), or (all tokens, c) for token labels
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -62,6 +63,8 @@ class Rows(Dataset[Batch]):
             batch["labels"] = self.labels[which]
         if self.token_labels is not None:
             batch["labels"] = self.token_labels[place].long().where(mask, IGNORED)
+        if self.teacher_logits is not None:
+            batch["teacher_logits"] = self.teacher_logits[which if self.token_labels is None else place]
         return batch
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, trainers
 from tokenizers.models import WordPiece
 from transformers import (
     AutoConfig,
@@ -25,19 +25,16 @@ from datamux.train.recipe import ModelSettings
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_tokenizer(lines: Iterable[str], vocab_size: int) -> PreTrainedTokenizerBase:
-    """A lower-cased BERT tokenizer with word pieces learned from `lines`."""
+def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -> PreTrainedTokenizerBase:
+    """A BERT tokenizer with word pieces learned from `lines`."""
     learner = Tokenizer(WordPiece(unk_token="[UNK]"))
-    learner.normalizer = normalizers.BertNormalizer()
+    learner.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
     learner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
     learner.train_from_iterator(lines, trainer)
-    learner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(name, learner.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    tokenizer: PreTrainedTokenizerBase = BertTokenizer(
+        vocab=learner.get_vocab(), do_lower_case=lowercase, strip_accents=lowercase
     )
-    tokenizer: PreTrainedTokenizerBase = BertTokenizer(vocab=learner.get_vocab())
     return tokenizer
 
 

@@ -15,6 +15,7 @@ from transformers.modeling_outputs import ModelOutput
 
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.model import Encoded
+from datamux.tasks.rows import Rows
 
 Inputs = dict[str, Tensor | None]
 
@@ -63,6 +64,14 @@ def at_most(mask: Tensor, positions: int) -> Tensor:
     return mask & (torch.rand(mask.shape, device=mask.device) < positions / total)
 
 
+def some_columns(mask: Tensor, positions: int) -> Tensor:
+    """Random token positions, the same for all rows, that together hold about `positions` places of `mask` (i l)."""
+    tokens = mask.shape[1]
+    share = positions / max(1, int(mask.sum()))
+    count = min(tokens, max(1, round(share * tokens)))
+    return torch.randperm(tokens, device=mask.device)[:count]
+
+
 def own_tokens(inputs: Inputs) -> Tensor:
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     assert ids is not None
@@ -88,7 +97,11 @@ class RetrievalObjective:
         assert ids is not None
         assert labels is not None
         mask = own_tokens(inputs)
-        z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+        columns = None
+        if self.kind == "all" and self.teacher is None:  # take apart no more than is scored
+            columns = some_columns(mask, self.positions)
+            ids, labels, mask = ids[:, columns], labels[:, columns], mask[:, columns]
+        z = encoded.grouping.ungroup(model.mux.read(encoded, "all", columns))
         hidden = mask & (ids != labels)
         shown = mask & (ids == labels)
         if self.kind == "one":
@@ -111,7 +124,11 @@ class RetrievalObjective:
 
 @dataclass
 class TaskObjective:
-    """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states."""
+    """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
+
+    The teacher's logits do not change, so they are computed once for all rows; the Trainer puts those of the batch into
+    `teacher_logits`. Token states would fill the memory: for them the teacher runs along.
+    """
 
     alpha: float = 0.1
     candidates: int = 1024
@@ -120,6 +137,7 @@ class TaskObjective:
     distill_logits: float = 0.0
     distill_states: float = 0.0
     temperature: float = 2.0
+    teacher_logits: Tensor | None = None
     metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
@@ -127,24 +145,22 @@ class TaskObjective:
         loss: Tensor = output.loss
         mask = own_tokens(inputs)
         self.metrics = {"task_loss": float(loss.detach())}
-        z = None
-        if self.alpha > 0 or self.distill_states > 0:
+        if self.teacher_logits is not None:
+            distance = logit_distance(output.logits, self.teacher_logits, inputs["labels"], self.temperature)
+            loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
+            self.metrics["logit_distance"] = float(distance.detach())
+        if self.teacher is not None and self.distill_states > 0:
             z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
-        if self.teacher is not None:
-            logits, states = teacher_answers(self.teacher, inputs)
-            if self.distill_logits > 0:
-                distance = logit_distance(output.logits, logits, inputs["labels"], self.temperature)
-                loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
-                self.metrics["logit_distance"] = float(distance.detach())
-            if self.distill_states > 0 and z is not None:
-                distance = state_distance(z, states, mask)
-                loss = loss + self.distill_states * distance
-                self.metrics["state_distance"] = float(distance.detach())
-        if self.alpha > 0 and z is not None:
+            distance = state_distance(z, teacher_states(self.teacher, inputs), mask)
+            loss = loss + self.distill_states * distance
+            self.metrics["state_distance"] = float(distance.detach())
+        if self.alpha > 0:
             ids = inputs["input_ids"]
             assert ids is not None
-            which = at_most(mask, self.positions)
-            retrieval, accuracy = retrieval_loss(model, z, ids, which, candidates=self.candidates)
+            columns = some_columns(mask, self.positions)
+            z = encoded.grouping.ungroup(model.mux.read(encoded, "all", columns))
+            which = at_most(mask[:, columns], self.positions)
+            retrieval, accuracy = retrieval_loss(model, z, ids[:, columns], which, candidates=self.candidates)
             loss = (1 - self.alpha) * loss + self.alpha * retrieval
             self.metrics |= {"retrieval_loss": float(retrieval.detach()), "retrieval_accuracy": accuracy}
         return loss
@@ -174,15 +190,19 @@ def teacher_states(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
     return states
 
 
-@torch.no_grad()
-def teacher_answers(teacher: PreTrainedModel, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """The teacher's logits and token states from one pass."""
-    given = _plain_inputs(teacher, inputs)
-    if isinstance(teacher, MuxPreTrainedModel):
-        encoded = teacher.encode(**given, group_size=1)
-        return teacher.answer(encoded), encoded.grouping.ungroup(teacher.mux.read(encoded, "all"))
-    out = teacher(**given, output_hidden_states=True)
-    return out.logits, out.hidden_states[-1]
+@torch.inference_mode()
+def teacher_answers(teacher: PreTrainedModel, rows: Rows, *, bf16: bool, batch_rows: int = 128) -> Tensor:
+    """The teacher's logits for all rows, one instance a pass: (i c), or (all tokens, c) for a tagger."""
+    lengths = rows.ends - rows.starts
+    order = lengths.argsort()  # rows of one length together: little padding
+    answers: list[Tensor] = [torch.empty(0)] * len(rows)
+    size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
+    for some in torch.split(order, batch_rows):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            logits = teacher(**_plain_inputs(teacher, dict(rows.batch(some))), **size).logits.float()
+        for row, answer in zip(some.tolist(), logits, strict=True):
+            answers[row] = answer if rows.token_labels is None else answer[: int(lengths[row])]
+    return torch.stack(answers) if rows.token_labels is None else torch.cat(answers)
 
 
 def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:

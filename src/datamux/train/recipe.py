@@ -21,13 +21,14 @@ class ModelSettings:
     heads: int = 4
     dropout: float = 0.1
     vocab_size: int = 8000
+    lowercase: bool = False
     keep_layers: int = 0  # of a pretrained encoder, from below; 0: all
     max_tokens: int = 64
     num_instances: int = 10
     mux_layer: int = 0
     multiplexer: str = "gaussian_hadamard"
     multiplexer_options: dict[str, Any] = field(default_factory=lambda: {"scale": "sqrt"})
-    demultiplexer: str = "key"
+    demultiplexer: str = "gate"
     demultiplexer_options: dict[str, Any] = field(default_factory=dict)
     pooling: str = "mean"
 
@@ -97,7 +98,7 @@ class Recipe:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Name -> file of the recipes in the package: "small/sst2-n10", "paper/..."."""
+    """Name -> file of the recipes in the package: "small/sst2-n20", "paper/..."."""
     root = Path(str(files("datamux"))) / "recipes"
     return {str(file.relative_to(root).with_suffix("")): file for file in sorted(root.rglob("*.toml"))}
 

@@ -14,7 +14,7 @@ from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Examples, Task, find_file, find_labels_of, get_task, load_split
 from datamux.train.build import build, load_tokenizer, train_tokenizer
 from datamux.train.curriculum import Curriculum
-from datamux.train.losses import RetrievalObjective, TaskObjective
+from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answers
 from datamux.train.recipe import Recipe
 from datamux.train.trainer import MuxTrainer, last_checkpoint, training_arguments
 
@@ -114,9 +114,14 @@ def train_task(
     held_out = _validation(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, SENTENCE[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
+    teacher = _frozen_classifier(settings.teacher, task)
+    if teacher is not None and settings.distill_logits > 0:
+        rows.teacher_logits = _cached(
+            folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
+        )
     objective = TaskObjective(
         alpha=settings.alpha,
-        teacher=_frozen_classifier(settings.teacher, task),
+        teacher=teacher,
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
     )
@@ -231,7 +236,7 @@ def _tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | 
                 yield from (" ".join(t) if isinstance(t, list) else t for t in examples.texts)
                 yield from examples.pairs or ()
 
-        train_tokenizer(lines(), recipe.model.vocab_size).save_pretrained(place)
+        train_tokenizer(lines(), recipe.model.vocab_size, lowercase=recipe.model.lowercase).save_pretrained(place)
     return load_tokenizer(place)
 
 

@@ -54,6 +54,8 @@ class MuxTrainer(Trainer):
         rows = take_rows(inputs, max(self.groups * k, self.min_rows // k * k))
         if self.mask is not None:
             rows["input_ids"] = mask_words(rows["input_ids"], rows["attention_mask"], *self.mask)
+        if isinstance(self.objective, TaskObjective):
+            self.objective.teacher_logits = rows.pop("teacher_logits", None)
         output = model(**rows, group_size=k)
         watched = torch.tensor(self.objective.metrics[self.watch], device=output.loss.device)
         self.curriculum.observe(step, k, float(self.accelerator.reduce(watched, "mean")))
@@ -83,7 +85,7 @@ def take_rows(batch: Batch, rows: int) -> Batch:
     tokens = int(taken["attention_mask"].sum(1).max())
     width = batch["input_ids"].shape[1]
     return {
-        name: values[:, :tokens] if values.dim() == 2 and values.shape[1] == width else values
+        name: values[:, :tokens] if values.dim() > 1 and values.shape[1] == width else values
         for name, values in taken.items()
     }
 
