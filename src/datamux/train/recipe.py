@@ -20,6 +20,7 @@ class ModelSettings:
     hidden: int = 256
     heads: int = 4
     dropout: float = 0.1
+    tokenizer: str = ""  # name or folder; empty: the start model's, or one learned from the texts
     vocab_size: int = 8000
     lowercase: bool = False
     keep_layers: int = 0  # of a pretrained encoder, from below; 0: all

@@ -223,8 +223,8 @@ def _reporters() -> list[str]:
 
 def _tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | None) -> PreTrainedTokenizerBase:
     """The start model's, or one learned from the corpus and the task's texts."""
-    if recipe.model.start:
-        return load_tokenizer(recipe.model.start)
+    if recipe.model.tokenizer or recipe.model.start:
+        return load_tokenizer(recipe.model.tokenizer or recipe.model.start)
     place = folder / "tokenizer"
     if not (place / "tokenizer.json").exists():
 
