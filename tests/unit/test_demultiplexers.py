@@ -24,14 +24,16 @@ def test_key_formula():
         torch.testing.assert_close(z[:, i], expected)
 
 
-def test_gate_formula():
-    demux = build_demultiplexer("gate", N, D, hidden_dim=7)
+@pytest.mark.parametrize("linear", [False, True])
+def test_gate_formula(linear):
+    demux = build_demultiplexer("gate", N, D, hidden_dim=7, linear=linear)
     z = demux(H, N)
     mask = torch.rand(B, N, L) > 0.3
     mask[..., 0] = True
     pooled = demux(H, N, "pool", mask)
     for i in range(N):
-        a = F.gelu(H @ demux.features.weight.T + demux.features.bias) * demux.gates[i]
+        a = F.gelu(H @ demux.from_state.weight.T + demux.from_state.bias)
+        a = (torch.cat([a, H], dim=-1) if linear else a) * demux.gates[i]
         torch.testing.assert_close(z[:, i], _norm(demux, demux.out(a)))
         mean = torch.stack([a[b][mask[b, i]].mean(0) for b in range(B)])
         torch.testing.assert_close(pooled[:, i, 0], _norm(demux, demux.out(mean)))

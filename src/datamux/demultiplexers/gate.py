@@ -2,13 +2,17 @@
 
     z_i = LN(W_o (gate_i * gelu(W_h h)))
 
-So each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
+`linear=True` adds h itself to the features, so that gates can undo the keys and pass states through as they are, which
+suits pretrained encoders: features(h) = [gelu(W_h h), h], their gates start as random signs, slot 0 all +1.
+
+Each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
 undoes what Hadamard keys do, which adding a key cannot; and as the gate does not depend on the position, a pool over an
 instance's own tokens is one small matrix product, mask (b n l) times features (b l e), before anything is done a slot.
 
 Ours: not in the paper.
 """
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,24 +29,37 @@ class GateDemultiplexer(Demultiplexer):
         dim: int,
         *,
         hidden_dim: int | None = None,
+        linear: bool = False,
         embedding_dim: int | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(num_instances, dim, embedding_dim=embedding_dim, seed=seed)
         self.hidden_dim = hidden_dim or 2 * dim
-        self.features = nn.Linear(dim, self.hidden_dim)
-        self.out = nn.Linear(self.hidden_dim, dim)
+        self.linear = linear
+        self.from_state = nn.Linear(dim, self.hidden_dim)
+        self.out = nn.Linear(self.hidden_dim + (dim if linear else 0), dim)
         self.norm = nn.LayerNorm(dim)
         self._register_state(learned=True)
 
     def initial_state(self) -> dict[str, Tensor]:
-        return {"gates": gaussian(self.num_instances, self.hidden_dim, generator=self.generator())}
+        generator = self.generator()
+        gates = gaussian(self.num_instances, self.hidden_dim, generator=generator)
+        if self.linear:
+            signs = gaussian(self.num_instances, self.dim, generator=generator).sign()
+            signs[0] = 1.0
+            gates = torch.cat([gates, signs], dim=1)
+        return {"gates": gates}
+
+    def features(self, h: Tensor) -> Tensor:
+        """(b r d) -> (b r e), the same for every slot."""
+        a = F.gelu(self.from_state(h))
+        return torch.cat([a, h.to(a.dtype)], dim=-1) if self.linear else a
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
-        return F.gelu(self.features(h)).unsqueeze(1) * self.gates[:slots, None]
+        return self.features(h).unsqueeze(1) * self.gates[:slots, None]
 
     def pooled_activations(self, h: Tensor, prefix: Tensor, slots: int, mask: Tensor | None) -> Tensor:
-        features = F.gelu(self.features(h))  # b l e
+        features = self.features(h)  # b l e
         if mask is None:
             pooled = features.mean(1, keepdim=True)  # b 1 e, the same for every slot
         else:

@@ -31,10 +31,9 @@ def write_record(record: dict[str, Any], file: Path) -> None:
     file.write_text(json.dumps(_rounded(record), indent=1) + "\n")
 
 
-def read_records(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
-    """All records below `folder`, in the order of their file names."""
-    records = [json.loads(file.read_text()) for file in sorted(folder.rglob("*.json"))]
-    return [record for record in records if kind is None or record["kind"] == kind]
+def read_record(file: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(file.read_text())
+    return record
 
 
 def _rounded(value: Any) -> Any:

@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModel, EarlyStoppingCallback, EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    EarlyStoppingCallback,
+    EvalPrediction,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from datamux.evaluate.quality import score
+from datamux.hub import MuxConfig
 from datamux.hub.models import MuxPreTrainedModel
+from datamux.hub.multiplex import load_model
 from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Examples, Task, find_file, find_labels_of, get_task, load_split
 from datamux.train.build import build, load_tokenizer, train_tokenizer
@@ -18,7 +29,8 @@ from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answ
 from datamux.train.recipe import Recipe
 from datamux.train.trainer import MuxTrainer, last_checkpoint, training_arguments
 
-SENTENCE = {"sequence": "sequence-classification", "token": "token-classification"}
+HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
+CLASSIFIERS = {"sequence": AutoModelForSequenceClassification, "token": AutoModelForTokenClassification}
 
 
 def as_plain(recipe: Recipe) -> Recipe:
@@ -72,7 +84,7 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
         kind="one" if settings.objective == "one" else "all",
         candidates=settings.candidates,
         positions=settings.positions,
-        teacher=_frozen_encoder(settings.teacher),
+        teacher=_frozen(settings.teacher, AutoModel),
     )
     curriculum = Curriculum(
         capacity=recipe.model.num_instances,
@@ -112,9 +124,9 @@ def train_task(
     labels = find_labels_of(task, train_examples)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
     held_out = _validation(task, data_dir, recipe.run.eval_rows)
-    model = build(recipe.model, SENTENCE[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
+    model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
-    teacher = _frozen_classifier(settings.teacher, task)
+    teacher = _frozen(settings.teacher, CLASSIFIERS[task.kind])
     if teacher is not None and settings.distill_logits > 0:
         rows.teacher_logits = _cached(
             folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
@@ -259,21 +271,13 @@ def _validation(task: Task, data_dir: str | None, rows: int) -> Examples | None:
     return Examples(found.texts[:rows], found.pairs and found.pairs[:rows], found.labels and found.labels[:rows])
 
 
-def _frozen_encoder(name: str) -> PreTrainedModel | None:
+def _frozen(name: str, auto: Any) -> PreTrainedModel | None:
+    """A teacher: one of our own models, or whatever `auto` makes of the name."""
     if not name:
         return None
-    teacher: PreTrainedModel = AutoModel.from_pretrained(name, dtype=torch.float32).eval()
-    return teacher.requires_grad_(False)
-
-
-def _frozen_classifier(name: str, task: Task) -> PreTrainedModel | None:
-    if not name:
-        return None
-    from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
-
-    auto = AutoModelForTokenClassification if task.kind == "token" else AutoModelForSequenceClassification
-    teacher: PreTrainedModel = auto.from_pretrained(name, dtype=torch.float32).eval()
-    return teacher.requires_grad_(False)
+    ours = isinstance(AutoConfig.from_pretrained(name), MuxConfig)
+    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
+    return teacher.eval().requires_grad_(False)
 
 
 def _remember(recipe: Recipe, folder: Path) -> None:
