@@ -110,3 +110,12 @@ def _copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> None:
         if prefix + name in own and own[prefix + name].shape == value.shape
     }
     model.load_state_dict(found, strict=False)
+
+
+def load_teacher(name: str, auto: Any) -> PreTrainedModel | None:
+    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name."""
+    if not name:
+        return None
+    ours = _is_ours(AutoConfig.from_pretrained(name))
+    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
+    return teacher.eval().requires_grad_(False)

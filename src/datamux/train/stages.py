@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from transformers import (
-    AutoConfig,
     AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -18,13 +17,12 @@ from transformers import (
 )
 
 from datamux.evaluate.quality import score
-from datamux.hub import MuxConfig
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.hub.multiplex import load_model
-from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
-from datamux.tasks.task import Examples, Task, find_file, find_labels_of, get_task, load_split
-from datamux.train.build import build, load_tokenizer, train_tokenizer
+from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
+from datamux.tasks.task import Task, find_labels_of, get_task, load_split
+from datamux.train.build import build, load_teacher
 from datamux.train.curriculum import Curriculum
+from datamux.train.data import cached, corpus_lines, find_tokenizer, held_out_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answers
 from datamux.train.recipe import Recipe
 from datamux.train.trainer import MuxTrainer, last_checkpoint, training_arguments
@@ -54,7 +52,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     _remember(recipe, folder)
     if task is None and recipe.task.name:
         task = get_task(recipe.task.name)
-    tokenizer = _tokenizer(recipe, folder, task, data_dir)
+    tokenizer = find_tokenizer(recipe, folder, task, data_dir)
     last = recipe.model.start
     if recipe.warmup.steps:
         last = str(warm_up(recipe, folder / "warmup", tokenizer, data_dir))
@@ -75,16 +73,19 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
         return final
     settings = recipe.warmup
     corpus = get_task(settings.corpus)
-    words = _cached(
-        folder / "corpus.pt", lambda: encode_corpus(_lines(corpus, "train", data_dir), tokenizer, settings.max_words)
+    words = cached(
+        folder / "corpus.pt",
+        lambda: encode_corpus(corpus_lines(corpus, "train", data_dir), tokenizer, settings.max_words),
     )
-    held_out = encode_corpus(_lines(corpus, "validation", data_dir), tokenizer, recipe.run.eval_rows * settings.tokens)
+    held_out = encode_corpus(
+        corpus_lines(corpus, "validation", data_dir), tokenizer, recipe.run.eval_rows * settings.tokens
+    )
     model = build(recipe.model, "retrieval", vocab_size=len(tokenizer), seed=recipe.run.seed)
     objective = RetrievalObjective(
         kind="one" if settings.objective == "one" else "all",
         candidates=settings.candidates,
         positions=settings.positions,
-        teacher=_frozen(settings.teacher, AutoModel),
+        teacher=load_teacher(settings.teacher, AutoModel),
     )
     curriculum = Curriculum(
         capacity=recipe.model.num_instances,
@@ -97,7 +98,9 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
     )
     trainer = MuxTrainer(
         model=model,
-        args=_arguments(recipe, folder, settings.steps, settings.groups, settings.learning_rate),
+        args=training_arguments(
+            recipe, folder, steps=settings.steps, groups=settings.groups, learning_rate=settings.learning_rate
+        ),
         train_dataset=Chunks(words, settings.tokens),
         eval_dataset=Chunks(held_out, settings.tokens),
         data_collator=_as_is,
@@ -123,12 +126,12 @@ def train_task(
     train_examples = load_split(task, "train", data_dir)
     labels = find_labels_of(task, train_examples)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
-    held_out = _validation(task, data_dir, recipe.run.eval_rows)
+    held_out = held_out_examples(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
-    teacher = _frozen(settings.teacher, CLASSIFIERS[task.kind])
+    teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind])
     if teacher is not None and settings.distill_logits > 0:
-        rows.teacher_logits = _cached(
+        rows.teacher_logits = cached(
             folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
         )
     objective = TaskObjective(
@@ -156,8 +159,13 @@ def train_task(
         }
     trainer = MuxTrainer(
         model=model,
-        args=_arguments(
-            recipe, folder, settings.steps, settings.groups, settings.learning_rate, evaluate=held_out is not None
+        args=training_arguments(
+            recipe,
+            folder,
+            steps=settings.steps,
+            groups=settings.groups,
+            learning_rate=settings.learning_rate,
+            evaluate=held_out is not None,
         ),
         train_dataset=rows,
         data_collator=_as_is,
@@ -203,83 +211,6 @@ def _run(
     return final
 
 
-def _arguments(recipe: Recipe, folder: Path, steps: int, groups: int, rate: float, *, evaluate: bool = True) -> Any:
-    rows = max(groups * recipe.model.num_instances, recipe.task.min_rows)
-    run = recipe.run
-    patient = bool(recipe.task.patience and evaluate)
-    return training_arguments(
-        folder,
-        max_steps=steps,
-        per_device_train_batch_size=rows,
-        per_device_eval_batch_size=max(1, 128 // recipe.model.num_instances) * recipe.model.num_instances,
-        learning_rate=rate,
-        warmup_steps=min(run.warmup_steps, steps // 10),
-        weight_decay=run.weight_decay,
-        bf16=run.bf16,
-        seed=run.seed,
-        logging_steps=min(50, max(1, steps // 10)),
-        eval_strategy="steps" if evaluate else "no",
-        eval_steps=min(run.eval_steps, steps),
-        save_steps=min(run.save_steps, steps),
-        load_best_model_at_end=patient,
-        metric_for_best_model="score" if patient else None,
-        report_to=_reporters(),
-    )
-
-
-def _reporters() -> list[str]:
-    from importlib.util import find_spec
-
-    return ["tensorboard"] if find_spec("tensorboard") else []
-
-
-def _tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | None) -> PreTrainedTokenizerBase:
-    """The start model's, or one learned from the corpus and the task's texts."""
-    if recipe.model.tokenizer or recipe.model.start:
-        return load_tokenizer(recipe.model.tokenizer or recipe.model.start)
-    place = folder / "tokenizer"
-    if not (place / "tokenizer.json").exists():
-
-        def lines() -> Any:
-            if recipe.warmup.steps:
-                yield from _lines(get_task(recipe.warmup.corpus), "train", data_dir, every=4)
-            if task is not None:
-                examples = load_split(task, "train", data_dir)
-                yield from (" ".join(t) if isinstance(t, list) else t for t in examples.texts)
-                yield from examples.pairs or ()
-
-        train_tokenizer(lines(), recipe.model.vocab_size, lowercase=recipe.model.lowercase).save_pretrained(place)
-    return load_tokenizer(place)
-
-
-def _lines(corpus: Task, split: str, data_dir: str | None, every: int = 1) -> Any:
-    """The lines of a corpus, read as they are needed where there is a file."""
-    from itertools import islice
-
-    from datamux.tasks.files import read_lines
-
-    file = find_file(corpus, split, data_dir)
-    lines = read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
-    return islice(lines, 0, None, every)
-
-
-def _validation(task: Task, data_dir: str | None, rows: int) -> Examples | None:
-    try:
-        found = load_split(task, "validation", data_dir)
-    except FileNotFoundError:
-        return None
-    return Examples(found.texts[:rows], found.pairs and found.pairs[:rows], found.labels and found.labels[:rows])
-
-
-def _frozen(name: str, auto: Any) -> PreTrainedModel | None:
-    """A teacher: one of our own models, or whatever `auto` makes of the name."""
-    if not name:
-        return None
-    ours = isinstance(AutoConfig.from_pretrained(name), MuxConfig)
-    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
-    return teacher.eval().requires_grad_(False)
-
-
 def _remember(recipe: Recipe, folder: Path) -> None:
     """Keep the resolved recipe in the folder; a folder of another recipe is not overwritten."""
     file = folder / "recipe.json"
@@ -293,15 +224,6 @@ def _as_json(recipe: Recipe) -> str:
     return json.dumps(recipe.as_dict(), indent=2, sort_keys=True)
 
 
-def _cached(file: Path, make: Any) -> torch.Tensor:
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(make(), file.with_suffix(".part"))
-        file.with_suffix(".part").rename(file)
-    cached: torch.Tensor = torch.load(file)
-    return cached
-
-
 def _as_is(batch: Any) -> Any:
     """Rows and Chunks hand out whole batches already."""
     return batch
@@ -313,6 +235,3 @@ def _best_word(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 def _retrieval_metrics(prediction: EvalPrediction) -> dict[str, float]:
     return {"retrieval_accuracy": float((prediction.predictions == prediction.label_ids).mean())}
-
-
-__all__ = ["Rows", "as_plain", "train", "train_task", "warm_up"]

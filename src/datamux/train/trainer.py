@@ -2,6 +2,7 @@
 
 import json
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from transformers import Trainer, TrainingArguments
 
 from datamux.train.curriculum import Curriculum, CurriculumState
 from datamux.train.losses import RetrievalObjective, TaskObjective
+from datamux.train.recipe import Recipe
 
 Batch = dict[str, Tensor]
 
@@ -108,15 +110,32 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(found)[1] if found else None
 
 
-def training_arguments(folder: Path, **settings: Any) -> TrainingArguments:
-    """The Trainer's settings, with what is the same for both stages."""
+def training_arguments(
+    recipe: Recipe, folder: Path, *, steps: int, groups: int, learning_rate: float, evaluate: bool = True
+) -> TrainingArguments:
+    """The Trainer's settings for one stage of a recipe."""
+    run, n = recipe.run, recipe.model.num_instances
+    patient = bool(recipe.task.patience and evaluate)
     return TrainingArguments(
         output_dir=str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=max(groups * n, recipe.task.min_rows),
+        per_device_eval_batch_size=max(1, 128 // n) * n,
+        learning_rate=learning_rate,
+        warmup_steps=min(run.warmup_steps, steps // 10),
+        weight_decay=run.weight_decay,
+        adam_beta2=0.98,
+        bf16=run.bf16,
+        seed=run.seed,
+        logging_steps=min(50, max(1, steps // 10)),
+        eval_strategy="steps" if evaluate else "no",
+        eval_steps=min(run.eval_steps, steps),
+        save_steps=min(run.save_steps, steps),
+        save_total_limit=2,
+        load_best_model_at_end=patient,
+        metric_for_best_model="score" if patient else None,
+        report_to=["tensorboard"] if find_spec("tensorboard") else [],
         remove_unused_columns=False,
         use_cpu=not torch.cuda.is_available(),
-        dataloader_num_workers=0,
         dataloader_pin_memory=torch.cuda.is_available(),
-        save_total_limit=2,
-        adam_beta2=0.98,
-        **settings,
     )

@@ -1,0 +1,60 @@
+"""The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from datamux.tasks.files import read_lines
+from datamux.tasks.task import Examples, Task, find_file, get_task, load_split
+from datamux.train.build import load_tokenizer, train_tokenizer
+from datamux.train.recipe import Recipe
+
+
+def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | None) -> PreTrainedTokenizerBase:
+    """The one that the recipe names, the start model's, or one learned from the corpus and the task's texts."""
+    if recipe.model.tokenizer or recipe.model.start:
+        return load_tokenizer(recipe.model.tokenizer or recipe.model.start)
+    place = folder / "tokenizer"
+    if not (place / "tokenizer.json").exists():
+        texts = _all_texts(recipe, task, data_dir)
+        train_tokenizer(texts, recipe.model.vocab_size, lowercase=recipe.model.lowercase).save_pretrained(place)
+    return load_tokenizer(place)
+
+
+def corpus_lines(corpus: Task, split: str, data_dir: str | None, every: int = 1) -> Iterator[str]:
+    """Every n-th line of a corpus, read as they are needed where there is a file."""
+    file = find_file(corpus, split, data_dir)
+    lines = read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
+    return islice(lines, 0, None, every)
+
+
+def held_out_examples(task: Task, data_dir: str | None, rows: int) -> Examples | None:
+    """The first rows of the validation split; None where there is no such split."""
+    try:
+        found = load_split(task, "validation", data_dir)
+    except FileNotFoundError:
+        return None
+    return Examples(found.texts[:rows], found.pairs and found.pairs[:rows], found.labels and found.labels[:rows])
+
+
+def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
+    """What `make` gives, from `file` where it was made before. An interrupted write leaves no half file behind."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(make(), file.with_suffix(".part"))
+        file.with_suffix(".part").rename(file)
+    found: Tensor = torch.load(file)
+    return found
+
+
+def _all_texts(recipe: Recipe, task: Task | None, data_dir: str | None) -> Iterator[str]:
+    if recipe.warmup.steps:
+        yield from corpus_lines(get_task(recipe.warmup.corpus), "train", data_dir, every=4)
+    if task is not None:
+        examples = load_split(task, "train", data_dir)
+        yield from (" ".join(text) if isinstance(text, list) else text for text in examples.texts)
+        yield from examples.pairs or ()
