@@ -140,6 +140,17 @@ def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, recipe):
         assert tensor.equal(resumed[name]), name
 
 
+def test_two_processes_train_one_model(tmp_path, recipe):
+    train, test = write_sentences(tmp_path / "train.csv", 3000, 0), write_sentences(tmp_path / "test.csv", 301, 1)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "datamux.cli"]
+    arguments = ["train", recipe(200), "-o", tmp_path / "run", "--train", train, "--validation", test]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*launch, *map(str, arguments)], capture_output=True, text=True, timeout=200, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(datamux("evaluate", tmp_path / "run/task/model", "--task", test, "--json"))
+    assert all(row["score"] > 0.95 for row in found["results"])
+
+
 def test_another_recipe_does_not_overwrite_a_run(tmp_path, recipe):
     train = write_sentences(tmp_path / "train.csv", 200, 0)
     datamux("train", recipe(2), "-o", tmp_path / "run", "--train", train)

@@ -1,10 +1,12 @@
 """The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -12,6 +14,12 @@ from datamux.tasks.files import read_lines
 from datamux.tasks.task import Examples, Task, find_file, get_task, load_split
 from datamux.train.build import load_tokenizer, train_tokenizer
 from datamux.train.recipe import Recipe
+
+
+def first_process_first() -> AbstractContextManager[None]:
+    """Under torchrun, one process of each machine does what follows, and the others then find it done."""
+    context: AbstractContextManager[None] = PartialState(cpu=not torch.cuda.is_available()).local_main_process_first()
+    return context
 
 
 def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | None) -> PreTrainedTokenizerBase:

@@ -22,7 +22,7 @@ from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
 from datamux.tasks.task import Task, find_labels_of, get_task, load_split
 from datamux.train.build import build, load_teacher
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_lines, find_tokenizer, held_out_examples
+from datamux.train.data import cached, corpus_lines, find_tokenizer, first_process_first, held_out_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answers
 from datamux.train.recipe import Recipe
 from datamux.train.trainer import MuxTrainer, last_checkpoint, training_arguments
@@ -48,11 +48,11 @@ def as_plain(recipe: Recipe) -> Recipe:
 def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: str | None = None) -> Path:
     """Run the stages that the recipe asks for; returns the folder of the finished model."""
     recipe = as_plain(recipe) if recipe.run.plain else recipe
-    folder.mkdir(parents=True, exist_ok=True)
-    _remember(recipe, folder)
     if task is None and recipe.task.name:
         task = get_task(recipe.task.name)
-    tokenizer = find_tokenizer(recipe, folder, task, data_dir)
+    with first_process_first():
+        _remember(recipe, folder)
+        tokenizer = find_tokenizer(recipe, folder, task, data_dir)
     last = recipe.model.start
     if recipe.warmup.steps:
         last = str(warm_up(recipe, folder / "warmup", tokenizer, data_dir))
@@ -73,10 +73,11 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
         return final
     settings = recipe.warmup
     corpus = get_task(settings.corpus)
-    words = cached(
-        folder / "corpus.pt",
-        lambda: encode_corpus(corpus_lines(corpus, "train", data_dir), tokenizer, settings.max_words),
-    )
+    with first_process_first():
+        words = cached(
+            folder / "corpus.pt",
+            lambda: encode_corpus(corpus_lines(corpus, "train", data_dir), tokenizer, settings.max_words),
+        )
     held_out = encode_corpus(
         corpus_lines(corpus, "validation", data_dir), tokenizer, recipe.run.eval_rows * settings.tokens
     )
@@ -131,9 +132,10 @@ def train_task(
     assert isinstance(model, MuxPreTrainedModel)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind])
     if teacher is not None and settings.distill_logits > 0:
-        rows.teacher_logits = cached(
-            folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
-        )
+        with first_process_first():
+            rows.teacher_logits = cached(
+                folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
+            )
     objective = TaskObjective(
         alpha=settings.alpha,
         teacher=teacher,
@@ -213,6 +215,7 @@ def _run(
 
 def _remember(recipe: Recipe, folder: Path) -> None:
     """Keep the resolved recipe in the folder; a folder of another recipe is not overwritten."""
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "recipe.json"
     text = _as_json(recipe)
     if file.exists() and file.read_text() != text:
