@@ -11,11 +11,15 @@ demo: .venv/demo ## the main job, on this machine, in well under a minute
 test: .venv/dev ## the whole default test suite, offline
 	$(BIN)/python -m pytest
 
-check: .venv/dev ## format, lint, types, import direction
+check: .venv/dev ## format, lint, types, import direction, generated pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python experiments/report.py --check
+
+results: .venv/dev ## write the result tables from the run records
+	$(BIN)/python experiments/report.py
 
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
@@ -39,5 +43,5 @@ clean: ## remove what the commands above made
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check results format clean
 .DEFAULT_GOAL := help

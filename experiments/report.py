@@ -1,4 +1,6 @@
-"""Write docs/results.md from the run records in experiments/results. `make results` runs it; `--check` only compares.
+"""Write docs/results.md, and the table in README.md, from the run records in experiments/results.
+
+`make results` runs it; with `--check` it only compares, and says what is out of date.
 
 A record's file name is `<task>/<what>-seed<seed>.json`; records that differ in the seed alone share a row.
 """
@@ -14,6 +16,7 @@ from datamux.evaluate.records import read_record
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
 SIZES = (1, 2, 5, 10, 20, 40)
 TITLES = {
     "sst2": "SST-2, validation and test together",
@@ -88,14 +91,25 @@ def page() -> str:
     return "\n".join(lines)
 
 
+def readme() -> str:
+    """README.md with its table of SST-2 results as the records have it."""
+    before, start, rest = README.read_text().partition("<!-- results: sst2 -->\n")
+    _, end, after = rest.partition("<!-- end of results -->")
+    return before + start + "\n".join(table("sst2")) + "\n" + end + after
+
+
 def main() -> int:
-    text = page()
-    if "--check" in sys.argv:
-        same = PAGE.exists() and PAGE.read_text() == text
-        print("docs/results.md is up to date" if same else "docs/results.md is out of date: run `make results`")
-        return 0 if same else 1
-    PAGE.write_text(text)
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    stale = []
+    for file, text in ((PAGE, page()), (README, readme())):
+        if file.exists() and file.read_text() == text:
+            continue
+        stale.append(str(file.relative_to(ROOT)))
+        if "--check" not in sys.argv:
+            file.write_text(text)
+    if "--check" in sys.argv and stale:
+        print(f"out of date: {', '.join(stale)}; run `make results`")
+        return 1
+    print(f"{'wrote ' + ', '.join(stale) if stale else 'results are up to date'}")
     return 0
 
 

@@ -83,6 +83,9 @@ def build(
         return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
     start = _load_start(settings)
     encoder_config = start.config.backbone_config if _is_ours(start.config) else start.config
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        if hasattr(encoder_config, name):
+            setattr(encoder_config, name, settings.dropout)
     model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
     _copy_weights(start, model)
     return model

@@ -84,6 +84,7 @@ class RunSettings:
     eval_steps: int = 500
     eval_rows: int = 2000
     save_steps: int = 250
+    group_by_length: bool = False  # batches of similar lengths: less padding, for models that mix nothing
     plain: bool = False  # train the plain model instead: the baseline, in the same harness
 
 

@@ -135,6 +135,7 @@ def training_arguments(
         load_best_model_at_end=patient,
         metric_for_best_model="score" if patient else None,
         report_to=["tensorboard"] if find_spec("tensorboard") else [],
+        train_sampling_strategy="group_by_length" if run.group_by_length else "random",
         remove_unused_columns=False,
         use_cpu=not torch.cuda.is_available(),
         dataloader_pin_memory=torch.cuda.is_available(),
