@@ -2,7 +2,8 @@
 
 `make results` runs it; with `--check` it only compares, and says what is out of date.
 
-A record's file name is `<task>/<what>-seed<seed>.json`; records that differ in the seed alone share a row.
+A record's file name is `<task>/<family>-<what>-seed<seed>.json`; records that differ in the seed alone share a row, and the
+rows of a family are compared with the best of its rows whose name starts with "plain".
 """
 
 import re
@@ -51,13 +52,17 @@ def minutes(record: dict) -> float:
 
 def table(task: str) -> list[str]:
     groups = rows_of(task)
-    plain = [fmean(scores(records)[1]) for name, records in groups.items() if name.startswith("plain")]
-    best = max(plain) if plain else None
+    best: dict[str, float] = {}
+    for name, records in groups.items():
+        family, _, what = name.partition("-")
+        if what.startswith("plain"):
+            best[family] = max(best.get(family, 0.0), fmean(scores(records)[1]))
     lines = [
         "| model | seeds | minutes | " + " | ".join(f"k = {k}" for k in SIZES) + " |",
         "|---" * (3 + len(SIZES)) + "|",
     ]
     for name, records in groups.items():
+        family, _, what = name.partition("-")
         found = scores(records)
         cells = []
         for k in SIZES:
@@ -66,7 +71,7 @@ def table(task: str) -> list[str]:
                 continue
             value = fmean(found[k])
             spread = f" ± {pstdev(found[k]):.1f}" if len(found[k]) > 1 else ""
-            drop = f" ({value - best:+.1f})" if best is not None and not name.startswith("plain") else ""
+            drop = f" ({value - best[family]:+.1f})" if family in best and what != "plain" else ""
             cells.append(f"{value:.1f}{spread}{drop}")
         spent = fmean(minutes(record) for record in records)
         lines.append(f"| {name} | {len(records)} | {spent:.0f} | " + " | ".join(cells) + " |")
@@ -81,7 +86,7 @@ def page() -> str:
         "",
         "Each row is one recipe; every column of a multiplexed row is **the same checkpoint** at another group size k.",
         "Scores are accuracy in percent (span F1 for CoNLL-2003), mean over the seeds and over three random groupings;",
-        "in brackets the difference to the best plain model. Minutes are training time on the machine of the record.",
+        "in brackets the difference to the best plain model of the same family. Minutes are training time on the machine of the record.",
         "",
     ]
     for task, title in TITLES.items():

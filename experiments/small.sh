@@ -10,7 +10,7 @@ warm=$runs/warmup-n20-seed0
 
 [ -f "$warm/warmup/model/training.json" ] || $datamux train small/warmup-n20 -o "$warm"
 if [ "$task" = warmup ]; then
-  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/n20-4l-256h-seed0.json
+  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n20-seed0.json
   exit
 fi
 case $task in
@@ -21,7 +21,7 @@ esac
 tokenizer=$warm/tokenizer
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n20-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
-$datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/plain-seed$seed.json"
+$datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/scratch-plain-seed$seed.json"
 $datamux train "small/$task-n20" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
-$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/n20-seed$seed.json"
+$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n20-seed$seed.json"
