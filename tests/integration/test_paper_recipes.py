@@ -85,8 +85,8 @@ def test_two_steps(name, folder, tmp_path):
     rate = (5e-5, 2e-5)[PAPER.index(name) % 2]
     section = "warmup" if name.endswith("warmup") else "task"
     final = two_steps(name, folder, tmp_path, [*NARROW, f"model.num_instances={n}", f"{section}.learning_rate={rate}"])
-    training = json.loads((final / "training.json").read_text())[section]
-    assert training["steps"] == 2
+    (training,) = json.loads((final / "training.json").read_text())
+    assert (training["stage"], training["steps"]) == (section, 2)
     assert training["reached"] == {str(n): 0}, "the paper starts at N and stays there"
     assert json.loads((final / "recipe.json").read_text())[section]["learning_rate"] == rate
 

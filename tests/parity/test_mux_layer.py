@@ -42,6 +42,13 @@ def test_save_load_copy_and_train(name, tmp_path):
     assert all(p.grad is not None for p in model.parameters())
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_retrieval_and_a_prefix_work_too(name):
+    model = multiplex(tiny_encoder(name), 3, mux_layer=1, task="retrieval", demultiplexer="index")
+    assert model(**random_rows(4)).logits.shape == (4, 7, 61)
+
+
 def test_the_lower_layers_run_alone():
     """With two layers and mux_layer = 1, changing a neighbour changes only what the upper layer makes of it."""
     model = multiplex(tiny_encoder(), 2, mux_layer=1)

@@ -48,6 +48,16 @@ def test_each_instance_keeps_its_own_segments(name):
     same = model(**rows, token_type_ids=first).logits
     assert torch.allclose(model(**rows).logits, same, atol=1e-6), "no segments given means segment 0"
     assert (model(**rows, token_type_ids=second).logits - same).abs().max() > 1e-6
+    # The mixture by hand: the difference is the second slot's key times the difference of the segments, nothing else.
+    segments = next(m for n, m in model.named_modules() if n.endswith("token_type_embeddings")).weight
+    grouped = {"x": rows["input_ids"].unsqueeze(0), "mask": None}
+    mixed = [
+        model.mux.multiplexer(model.backbone.embed(**grouped, token_type_ids=types.unsqueeze(0)))
+        for types in (first, second)
+    ]
+    expected = (segments[1] - segments[0]) * model.mux.multiplexer.keys[1] / 2
+    torch.testing.assert_close((mixed[1] - mixed[0])[0, 3:], expected.expand(4, -1), atol=1e-6, rtol=1e-4)
+    assert (mixed[1] - mixed[0])[0, :3].abs().max() == 0
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -84,6 +94,8 @@ def test_clear_errors():
         multiplex(tiny_encoder(), 2, task="tagging")
     with pytest.raises(ValueError, match="Did you mean 'gaussian_hadamard'"):
         multiplex(tiny_encoder(), 2, multiplexer="gausian_hadamard")
+    with pytest.raises(ValueError, match=r"unknown option 'multiplexor'.*Did you mean 'multiplexer'"):
+        multiplex(tiny_encoder(), 2, multiplexor="ortho")
     with pytest.raises(ValueError, match="at least 1, got 0"):
         multiplex(tiny_encoder(), 0)
     with pytest.raises(ValueError, match=r"56 positions .* more than the 50"):

@@ -21,6 +21,9 @@ def test_defaults_and_values():
         ({"model": {"num_instances": "3"}}, "model.num_instances must be of type int, got '3'"),
         ({"model": {"layers": True}}, "model.layers must be of type int"),
         ({"run": {"bf16": 1}}, "run.bf16 must be of type bool"),
+        ({"warmup": {"objective": "al"}}, "unknown warmup.objective 'al'; allowed: all, one"),
+        ({"warmup": {"mask_rate": 1.0}}, "warmup.mask_rate must be 0 to 0.9, got 1.0"),
+        ({"task": {"groups": 0}}, "task.groups must be a whole number of at least 1"),
         ({"model": 3}, r"model is a section: write \[model\]"),
     ],
 )
@@ -41,6 +44,8 @@ def test_overrides(tmp_path):
     for bad in ("num_instances=3", "model.num_instances"):
         with pytest.raises(ValueError, match=r"section\.key=value"):
             load_recipe(str(file), [bad])
+    with pytest.raises(ValueError, match=r"model\.num_instances is a value, not a table"):
+        load_recipe(str(file), ["model.num_instances.x=1"])
     file.write_text("[model")
     with pytest.raises(ValueError, match="is not TOML"):
         load_recipe(str(file))

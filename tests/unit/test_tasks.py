@@ -10,7 +10,8 @@ import torch
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels, find_labels, find_tags
 from datamux.tasks.rows import IGNORED, Chunks, Rows, align_tags, encode_corpus, encode_examples
-from datamux.tasks.task import TASKS, Examples, find_labels_of, get_task, load_split, own_task
+from datamux.tasks.task import TASKS, Examples, corpus_task, find_labels_of, get_task, load_split, own_task
+from datamux.train.data import corpus_lines
 
 data = pytest.mark.data
 needs_data = pytest.mark.skipif("DATAMUX_DATA" not in os.environ, reason="DATAMUX_DATA does not point at the data sets")
@@ -33,6 +34,13 @@ def test_labels_are_found(values, names, problem):
 def test_labels_are_encoded():
     assert [find_labels(["b", "a"]).encode(v) for v in ("a", "b")] == [0, 1]
     assert find_labels([1, 0], ("no", "yes")).encode(1) == 1
+    assert find_labels([1.0, 2.0]).encode("2") == 1
+    assert find_labels(["01", "2"]).encode("01") == 0
+    assert find_labels(["1", "inf"]).names == ("1", "inf")
+    with pytest.raises(ValueError, match="label 1 is not one of 0, 2"):
+        find_labels([0, 2]).encode(1)  # a name, not a number of one
+    with pytest.raises(ValueError, match="'high' is not a number"):
+        find_labels([0.5]).encode("high")
     assert find_labels([["x"], ["y", "x"]]).encode(["y"]) == [0.0, 1.0]
     assert find_labels([0.5]).encode("0.25") == 0.25
     with pytest.raises(ValueError, match="label 'c' is not one of a, b"):
@@ -79,6 +87,38 @@ def test_own_files(tmp_path):
         own_task({"train": words}, ["text"], "tags")
     with pytest.raises(FileNotFoundError, match="no validation file"):
         load_split(task, "validation")
+
+
+def test_a_bad_label_is_named_with_its_row(tmp_path, tokenizer):
+    file = write(tmp_path, "v.jsonl", [{"text": "x", "label": "a"}, {"text": "y", "label": "c"}])
+    examples = load_split(own_task({"train": file}, ["text"], "label"), "train")
+    with pytest.raises(BadFile, match=r"v\.jsonl, row 2, column 'label': label 'c' is not one of a, b"):
+        encode_examples(examples, Labels(("a", "b")), tokenizer, 8)
+
+
+def test_words_in_a_csv(tmp_path):
+    (tmp_path / "w.csv").write_text("words,tags\nanna lives,B-PER O\n")
+    examples = load_split(own_task({"train": tmp_path / "w.csv"}, ["words"], "tags", token_level=True), "train")
+    assert (examples.texts, examples.labels) == ([["anna", "lives"]], [["B-PER", "O"]])
+    with pytest.raises(ValueError, match="a text is one column, a pair two; got 3: a, b, c"):
+        own_task({"train": tmp_path / "w.csv"}, ["a", "b", "c"], "tags")
+
+
+def test_any_text_file_is_a_corpus(tmp_path):
+    (tmp_path / "my.txt").write_text("\n".join(f"line {i}" for i in range(120)))
+    corpus = corpus_task(str(tmp_path / "my.txt"))
+    held_out, train = list(corpus_lines(corpus, "validation", None)), list(corpus_lines(corpus, "train", None))
+    assert held_out == ["line 0", "line 50", "line 100"]
+    assert len(train) == 117
+    assert not set(held_out) & set(train)
+    with pytest.raises(ValueError, match="sst2 is not a corpus of text; allowed: wikitext103, wikipedia_en, or a file"):
+        corpus_task("sst2")
+
+
+def test_words_that_are_cut_off_are_kept_for_scoring(tokenizer):
+    examples = Examples([["anna", "lives", "in", "paris"]], labels=[["B", "O", "O", "B"]])
+    rows = encode_examples(examples, Labels(("O", "B")), tokenizer, 4)
+    assert rows.cut_labels == [[0, 1]]
 
 
 def test_rows_hand_out_padded_batches():

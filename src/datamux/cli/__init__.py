@@ -9,6 +9,8 @@ import datamux.cli.evaluate as evaluate
 import datamux.cli.ls as ls
 import datamux.cli.train as train
 
+EXTRAS = {"accelerate": "train", "datasets": "train", "seqeval": "train", "sklearn": "train", "pyarrow": "train"}
+
 app = typer.Typer(
     name="datamux",
     help="Data multiplexing: one forward pass, up to N answers.",
@@ -37,6 +39,13 @@ def main() -> None:
     """Run the command line. Bad input ends in one clear line and exit code 2, never a traceback."""
     try:
         app()
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        typer.secho(f"datamux: {error}", err=True, fg=typer.colors.RED)
-        sys.exit(2)
+    except ModuleNotFoundError as error:
+        hint = f"; pip install 'datamux[{EXTRAS[error.name]}]'" if error.name in EXTRAS else ""
+        _fail(f"{error}{hint}")
+    except (ValueError, OSError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    typer.secho(f"datamux: {message}", err=True, fg=typer.colors.RED)
+    sys.exit(2)

@@ -19,6 +19,9 @@ def evaluate(
         "text"
     ],
     label: Annotated[str, typer.Option(help="Column of the label in a file of your own.")] = "label",
+    token_level: Annotated[
+        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
+    ] = False,
     bf16: Annotated[bool, typer.Option(help="Run in bfloat16.")] = True,
     record: Annotated[Path | None, typer.Option(help="Write a run record to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -37,6 +40,7 @@ def evaluate(
         data_dir=data_dir,
         text=text,
         label=label,
+        token_level=token_level or None,
         bf16=bf16,
     )
     if record is not None:
@@ -49,9 +53,10 @@ def evaluate(
 
     table = Table("group size", "score", "metric", "spread", "worst slot", "best slot", box=None, pad_edge=False)
     for row in found["results"]:
-        slots = [slot for slot in row["slots"] if slot == slot]
+        slots = [slot for slot in row["slots"] if slot is not None]
         ends = (f"{min(slots):.1%}", f"{max(slots):.1%}") if slots else ("", "")
-        table.add_row(str(row["group_size"]), f"{row['score']:.2%}", row["metric"], f"{row['spread']:.2%}", *ends)
+        shown = [f"{-row['score']:.4g}" if row["metric"] == "mse" else f"{row['score']:.2%}", row["metric"]]
+        table.add_row(str(row["group_size"]), *shown, f"{row['spread']:.2g}", *ends)
     console = Console()
     console.print(f"{model} on {task} ({' + '.join(split)}), {found['results'][0]['rows']} rows")
     console.print(table)

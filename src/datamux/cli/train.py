@@ -17,6 +17,9 @@ def train(
     validation_file: Annotated[Path | None, typer.Option("--validation", help="Your own validation rows.")] = None,
     text: Annotated[list[str], typer.Option(help="Column of the text; twice for pairs.")] = ["text"],
     label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
+    token_level: Annotated[
+        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
+    ] = False,
 ) -> None:
     """Train by a recipe: retrieval warm-up, then the task. Resumes by itself if it was interrupted."""
     from datamux.tasks.task import own_task
@@ -26,6 +29,6 @@ def train(
     task = None
     if train_file is not None:
         files = {"train": train_file} | ({"validation": validation_file} if validation_file else {})
-        task = own_task(files, text, label)
+        task = own_task(files, text, label, token_level=token_level or None)
     final = run(load_recipe(recipe, override), out, task=task, data_dir=data_dir)
     typer.echo(f"trained: {final}")

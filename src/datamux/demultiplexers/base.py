@@ -79,9 +79,14 @@ class Demultiplexer(SeededModule):
 
 
 def mean_over_own_tokens(a: Tensor, mask: Tensor | None) -> Tensor:
-    """(b n l e) -> (b n 1 e): the mean over the positions where `mask` (b n l) is True."""
+    """(b n l e) -> (b n 1 e): the mean over the positions where `mask` (b n l) is True.
+
+    Where all slots share their activations, (b 1 l e), it is one matrix product a group.
+    """
     if mask is None:
         return a.mean(2, keepdim=True)
     weight = mask.to(a.dtype)
     weight = weight / weight.sum(-1, keepdim=True).clamp(min=1)
+    if a.shape[1] == 1:
+        return (weight @ a.squeeze(1)).unsqueeze(2)
     return weight.unsqueeze(2) @ a

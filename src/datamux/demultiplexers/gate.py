@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from datamux.demultiplexers.base import Demultiplexer
+from datamux.demultiplexers.base import Demultiplexer, mean_over_own_tokens
 from datamux.seeded import gaussian
 
 
@@ -59,13 +59,8 @@ class GateDemultiplexer(Demultiplexer):
         return self.features(h).unsqueeze(1) * self.gates[:slots, None]
 
     def pooled_activations(self, h: Tensor, prefix: Tensor, slots: int, mask: Tensor | None) -> Tensor:
-        features = self.features(h)  # b l e
-        if mask is None:
-            pooled = features.mean(1, keepdim=True)  # b 1 e, the same for every slot
-        else:
-            weight = mask.to(features.dtype)
-            pooled = (weight / weight.sum(-1, keepdim=True).clamp(min=1)) @ features  # b n e
-        return (pooled * self.gates[:slots]).unsqueeze(2)
+        features = self.features(h).unsqueeze(1)  # b 1 l e, pooled for each slot before anything is done a slot
+        return mean_over_own_tokens(features, mask) * self.gates[:slots, None]
 
     def project(self, a: Tensor) -> Tensor:
         z: Tensor = self.norm(self.out(a))

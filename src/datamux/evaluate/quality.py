@@ -17,7 +17,7 @@ from datamux.tasks.rows import IGNORED, Rows
 
 @dataclass(frozen=True)
 class Quality:
-    """One group size: `score` and `loss of order` figures over several groupings, in the task's main metric."""
+    """One group size: the task's main metric, mean and spread over several groupings."""
 
     group_size: int
     filler: str
@@ -27,7 +27,7 @@ class Quality:
     groupings: int
     rows: int
     other: dict[str, float]  # further metrics, mean over the groupings
-    slots: list[float]  # accuracy of the rows that sat in each slot
+    slots: list[float | None]  # accuracy of the rows that sat in each slot; None where none did
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,10 +85,9 @@ def predict_rows(
     order = torch.arange(len(rows)) if order is None else order
     logits: list[Tensor] = [torch.empty(0)] * len(rows)
     for some in torch.split(order, max(1, batch_rows // group_size) * group_size):
-        batch = rows.batch(some)
-        batch.pop("labels", None)
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            answers = model(**batch, group_size=group_size, filler=filler).logits.float()
+        batch = {name: x.to(model.device) for name, x in rows.batch(some).items() if name != "labels"}
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
+            answers = model(**batch, group_size=group_size, filler=filler).logits.float().cpu()
         for row, answer in zip(some.tolist(), answers, strict=True):
             logits[row] = answer
     return logits
@@ -107,6 +106,10 @@ def measure_quality(
 ) -> list[Quality]:
     """Score the whole split at each group size; every grouping seats the rows in another random order."""
     truth = [rows.batch([i])["labels"][0] for i in range(len(rows))]
+    if rows.token_labels is not None:
+        truth = [
+            torch.cat([t, torch.tensor(cut, dtype=t.dtype)]) for t, cut in zip(truth, rows.cut_labels, strict=True)
+        ]
     results = []
     for k in group_sizes:
         found: list[dict[str, float]] = []
@@ -115,6 +118,9 @@ def measure_quality(
             generator = torch.Generator().manual_seed(seed * 1000 + grouping)
             order = torch.randperm(len(rows), generator=generator)
             logits = predict_rows(model, rows, k, order=order, filler=filler, bf16=bf16)
+            if rows.token_labels is not None:
+                lengths = (rows.ends - rows.starts).tolist()
+                logits = [_with_cut_words(z[:n], len(t)) for z, n, t in zip(logits, lengths, truth, strict=True)]
             found.append(score(_stack(logits), _stack(truth, fill=IGNORED), labels))
             for place, row in enumerate(order.tolist()):
                 right = _row_accuracy(logits[row], truth[row], labels)
@@ -133,10 +139,17 @@ def measure_quality(
                 groupings=len(found),
                 rows=len(rows),
                 other=other,
-                slots=[fmean(s) if s else float("nan") for s in slots],
+                slots=[fmean(s) if s else None for s in slots],
             )
         )
     return results
+
+
+def _with_cut_words(logits: Tensor, tokens: int) -> Tensor:
+    """A word that truncation cut off was not seen, so it counts as tagged "O", the first label."""
+    unseen = torch.zeros(tokens - len(logits), logits.shape[1])
+    unseen[:, :1] = 1.0
+    return torch.cat([logits, unseen])
 
 
 def _row_accuracy(logits: Tensor, truth: Tensor, labels: Labels) -> float | None:
@@ -157,16 +170,46 @@ def _stack(values: list[Tensor], fill: float = 0.0) -> Any:
 
 
 @torch.inference_mode()
-def retrieval_accuracy(model: MuxPreTrainedModel, pieces: Tensor, group_size: int, *, bf16: bool = False) -> float:
+def measure_retrieval(
+    model: MuxPreTrainedModel,
+    pieces: Tensor,
+    *,
+    group_sizes: Sequence[int],
+    groupings: int = 1,
+    filler: Filler = "nothing",
+    seed: int = 0,
+    bf16: bool = False,
+) -> list[Quality]:
     """Share of the words of `pieces` (i l) that are named rightly, each among the whole vocabulary."""
     if model.retrieval is None:
         raise ValueError("this model has no retrieval head; train it with one (retrieval_head=True)")
     model.eval()
-    right = 0
-    for some in torch.split(pieces.long(), max(1, 200 // group_size) * group_size):
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            encoded = model.encode(some, group_size=group_size)
-            z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
-            best = model.retrieval(z, model.backbone.words.weight).argmax(-1)
-        right += int((best == some).sum())
-    return right / pieces.numel()
+    results = []
+    for k in group_sizes:
+        right = torch.zeros(groupings if k > 1 else 1, len(pieces))  # share of right words, a seat each
+        for grouping in range(len(right)):
+            generator = torch.Generator().manual_seed(seed * 1000 + grouping)
+            order = torch.randperm(len(pieces), generator=generator)
+            size = max(1, 200 // k) * k
+            for start in range(0, len(pieces), size):
+                some = pieces[order[start : start + size]].long().to(model.device)
+                with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
+                    encoded = model.encode(some, group_size=k, filler=filler)
+                    z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+                best = model.retrieval(z.float(), model.backbone.words.weight).argmax(-1)
+                right[grouping, start : start + size] = (best == some).float().mean(-1).cpu()
+        scores = right.mean(1).tolist()
+        results.append(
+            Quality(
+                group_size=k,
+                filler=filler,
+                metric="retrieval accuracy",
+                score=fmean(scores),
+                spread=pstdev(scores),
+                groupings=len(scores),
+                rows=len(pieces),
+                other={},
+                slots=[float(right[:, slot::k].mean()) if slot < len(pieces) else None for slot in range(k)],
+            )
+        )
+    return results

@@ -1,6 +1,7 @@
 """Run records: what was run, with what, on what, and what came out, as one JSON file that is committed."""
 
 import json
+import math
 import os
 import platform
 import subprocess
@@ -12,18 +13,19 @@ from typing import Any
 PACKAGES = ("datamux", "torch", "transformers", "tokenizers")
 
 
-def make_record(kind: str, *, recipe: dict[str, Any] | None, results: Any, **more: Any) -> dict[str, Any]:
-    """A record of one run. `results` is whatever JSON can hold."""
+def provenance() -> dict[str, Any]:
+    """When, with which code, and on what machine."""
     return {
-        "kind": kind,
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
-        "recipe": recipe,
-        **more,
-        "results": results,
     }
+
+
+def make_record(kind: str, *, recipe: dict[str, Any] | None, results: Any, **more: Any) -> dict[str, Any]:
+    """A record of one run. `results` is whatever JSON can hold."""
+    return {"kind": kind, **provenance(), "recipe": recipe, **more, "results": results}
 
 
 def write_record(record: dict[str, Any], file: Path) -> None:
@@ -39,7 +41,7 @@ def read_record(file: Path) -> dict[str, Any]:
 def _rounded(value: Any) -> Any:
     """Six figures are more than any of our measurements is worth."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -48,9 +50,15 @@ def _rounded(value: Any) -> Any:
 
 
 def _commit() -> str:
+    """The commit of this package's own code, if it runs from a checkout."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        here = Path(__file__).parent
+        return subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+        done = git("rev-parse", "HEAD")
+        dirty = git("status", "--porcelain", "-uno")
         return done.stdout.strip() + ("+changes" if dirty.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

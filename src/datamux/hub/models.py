@@ -81,7 +81,7 @@ class MuxPreTrainedModel(PreTrainedModel):
         self.mux.head = self._build_head(config, dim)
         self.retrieval: RetrievalHead | None = None
         if config.retrieval_head:
-            self.retrieval = RetrievalHead(dim, backbone.embedding_dim, backbone.words.num_embeddings)
+            self.retrieval = RetrievalHead(dim, backbone.words.embedding_dim, backbone.words.num_embeddings)
         self.objective: Objective | None = None
         self.post_init()
 

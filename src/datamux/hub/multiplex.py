@@ -1,5 +1,6 @@
 """`multiplex`: from a pretrained encoder to a multiplexed model with its weights."""
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ TASKS: dict[str, type[MuxPreTrainedModel]] = {
     "retrieval": MuxForRetrieval,
 }
 _FROM_CLASSIFIER = ("id2label", "label2id", "problem_type")
+_OPTIONS = {field.name for field in fields(MuxConfig)} - {"backbone_config", "num_instances"} | {"num_labels"}
 
 
 def multiplex(
@@ -35,11 +37,13 @@ def multiplex(
     fine-tuned classifier are taken over. `options` go to `MuxConfig` (`multiplexer=`, `num_labels=`, `id2label=`, ...).
     """
     check_choice("task", task, TASKS)
+    for option in options:
+        check_choice("option", option, _OPTIONS)
     encoder = _load_encoder(model)
     if encoder.config.model_type == MuxConfig.model_type:
         raise ValueError("this model is multiplexed already; load it with its own from_pretrained")
-    if not {"num_labels", *_FROM_CLASSIFIER} & options.keys():
-        options |= {name: getattr(encoder.config, name) for name in _FROM_CLASSIFIER}
+    if not {"num_labels", "id2label", "label2id"} & options.keys():
+        options = {name: getattr(encoder.config, name) for name in _FROM_CLASSIFIER} | options
     config = MuxConfig(backbone_config=encoder.config.to_dict(), num_instances=num_instances, **options)
     multiplexed = TASKS[task](config)
     pooler = {name for name in encoder.state_dict() if name.startswith("pooler.")}

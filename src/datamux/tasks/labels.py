@@ -1,5 +1,6 @@
 """What a column of labels means: one name of several, several names at once, a number, or a tag a word."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,27 +10,36 @@ Problem = Literal["single_label_classification", "multi_label_classification", "
 
 @dataclass(frozen=True)
 class Labels:
-    """The names in order of their number. Regression has one, "score"."""
+    """The names in order of their number. Regression has one, "score".
+
+    `numbered`: the file may hold a label's number instead of its name (a task whose names we know, as on the Hub).
+    Otherwise a number in the file is a name like any other.
+    """
 
     names: tuple[str, ...]
     problem: Problem = "single_label_classification"
+    numbered: bool = False
 
     def encode(self, value: Any) -> int | float | list[float]:
         """A label as it stands in a file -> what a model is trained with."""
         if self.problem == "regression":
-            return float(value)
+            number = _number(value)
+            if number is None:
+                raise ValueError(f"{value!r} is not a number")
+            return number
         if self.problem == "multi_label_classification":
-            chosen = {self._number(name) for name in value}
+            chosen = {self._index(name) for name in value}
             return [float(i in chosen) for i in range(len(self.names))]
-        return self._number(value)
+        return self._index(value)
 
-    def _number(self, value: Any) -> int:
-        name = str(value)
-        if name in self.names:
-            return self.names.index(name)
-        if isinstance(value, int) and 0 <= value < len(self.names):
+    def _index(self, value: Any) -> int:
+        for name in (str(value), _name(value)):
+            if name in self.names:
+                return self.names.index(name)
+        if self.numbered and isinstance(value, int) and 0 <= value < len(self.names):
             return value
-        raise ValueError(f"label {value!r} is not one of {', '.join(self.names[:20])}")
+        shown = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
+        raise ValueError(f"label {value!r} is not one of {shown}")
 
 
 def find_labels(values: Sequence[Any], names: Sequence[str] | None = None) -> Labels:
@@ -38,23 +48,31 @@ def find_labels(values: Sequence[Any], names: Sequence[str] | None = None) -> La
         found = names or sorted({str(v) for value in values for v in value})
         return Labels(tuple(found), "multi_label_classification")
     if names is not None:
-        return Labels(tuple(names))
+        return Labels(tuple(names), numbered=True)
     numbers = [_number(value) for value in values]
-    if all(number is not None for number in numbers):
-        if any(number != int(number) for number in numbers if number is not None):
-            return Labels(("score",), "regression")
-        return Labels(tuple(str(int(n)) for n in sorted({number for number in numbers if number is not None})))
-    return Labels(tuple(sorted({str(value) for value in values})))
+    if any(number is None for number in numbers):
+        return Labels(tuple(sorted({str(value) for value in values})))
+    if any(number != int(number) for number in numbers if number is not None):
+        return Labels(("score",), "regression")
+    return Labels(tuple(str(number) for number in sorted({int(number) for number in numbers if number is not None})))
 
 
 def find_tags(values: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> Labels:
     """The tags of a token-level column, "O" first, so that an untrained model's favourite is the harmless one."""
-    found = names or sorted({str(tag) for row in values for tag in row}, key=lambda tag: (tag != "O", tag))
-    return Labels(tuple(found))
+    if names is not None:
+        return Labels(tuple(names), numbered=True)
+    return Labels(tuple(sorted({str(tag) for row in values for tag in row}, key=lambda tag: (tag != "O", tag))))
 
 
 def _number(value: Any) -> float | None:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    return number if math.isfinite(number) else None
+
+
+def _name(value: Any) -> str:
+    """One spelling for a whole number: 1, 1.0, "1.0" and "01" are the same class."""
+    number = _number(value)
+    return str(int(number)) if number is not None and number == int(number) else str(value)

@@ -39,6 +39,7 @@ class Rows(Dataset[Batch]):
         self.token_labels = None if token_labels is None else _flat(token_labels)
         self.token_types = None if token_types is None else _flat(token_types)
         self.teacher_logits: Tensor | None = None  # (i c), or (all tokens, c) for token labels
+        self.cut_labels: list[list[int]] = []  # per row, the tags of words that truncation cut off
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -97,14 +98,15 @@ def encode_examples(examples: Examples, labels: Labels, tokenizer: PreTrainedTok
         return_attention_mask=False,
     )
     types = encoded.get("token_type_ids") if examples.pairs is not None else None
+    numbers = None if examples.labels is None else examples.encoded_labels(labels)
     if not word_level:
-        numbers = None if examples.labels is None else [labels.encode(value) for value in examples.labels]
         return Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, labels=numbers, token_types=types)
-    tags = [
-        align_tags(encoded.word_ids(row), [int(labels.encode(tag)) for tag in row_tags])  # type: ignore[arg-type]
-        for row, row_tags in enumerate(examples.labels or ())
-    ]
-    return Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, token_labels=tags)
+    words = [encoded.word_ids(row) for row in range(len(examples))]
+    tags = [align_tags(row, row_tags) for row, row_tags in zip(words, numbers or (), strict=True)]
+    rows = Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, token_labels=tags)
+    kept = [max((word for word in row if word is not None), default=-1) + 1 for row in words]
+    rows.cut_labels = [row_tags[count:] for count, row_tags in zip(kept, numbers or (), strict=True)]
+    return rows
 
 
 def align_tags(words: Sequence[int | None], tags: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A task is where its rows are, what its columns mean, and how it is scored. `TASKS` has the paper's.
+"""A task is where its rows are and what its columns mean. `TASKS` has the paper's and a few more.
 
 Rows come from a folder of files (`DATAMUX_DATA` or `data_dir`, holding `<task>/<split>.jsonl`, csv, tsv or parquet) or,
 without one, from the Hugging Face Hub by the usual name. Both give the same columns.
@@ -6,7 +6,7 @@ without one, from the Hugging Face Hub by the usual name. Both give the same col
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,9 +80,31 @@ class Examples:
     texts: Sequence[Any]
     pairs: Sequence[str] | None = None
     labels: Sequence[Any] | None = None
+    source: Path = Path("rows in memory")
+    label_column: str | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def first(self, rows: int) -> "Examples":
+        """The first `rows` of them."""
+        return replace(
+            self,
+            texts=self.texts[:rows],
+            pairs=self.pairs and self.pairs[:rows],
+            labels=self.labels and self.labels[:rows],
+        )
+
+    def encoded_labels(self, labels: Labels) -> list[Any]:
+        """Every label as `labels` numbers it (a tag list for words); a bad one is named with its row."""
+        found: list[Any] = []
+        for number, value in enumerate(self.labels or (), 1):
+            try:
+                words = isinstance(self.texts[0], list)
+                found.append([labels.encode(tag) for tag in value] if words else labels.encode(value))
+            except ValueError as error:
+                raise BadFile(self.source, str(error), number, self.label_column) from error
+        return found
 
 
 def get_task(name: str) -> Task:
@@ -94,7 +116,12 @@ def get_task(name: str) -> Task:
 def own_task(
     files: Mapping[str, Path], text: Sequence[str], label: str | None, *, token_level: bool | None = None
 ) -> Task:
-    """A task from the user's own files. Without `token_level`, a column of lists of words makes it one."""
+    """A task from the user's own files. Without `token_level`, a column of lists of words makes it one.
+
+    In csv and tsv words and tags are separated by white space; say `token_level=True` there.
+    """
+    if not 1 <= len(text) <= 2:
+        raise ValueError(f"a text is one column, a pair two; got {len(text)}: {', '.join(text)}")
     if token_level is None:
         first = next(iter(files.values()))
         rows = read_rows(first)
@@ -102,6 +129,17 @@ def own_task(
         token_level = isinstance(rows[0][text[0]], list)
     kind: Kind = "text" if label is None else "token" if token_level else "sequence"
     return Task(next(iter(files.values())).stem, kind, tuple(text), label, files=dict(files))
+
+
+def corpus_task(name: str) -> Task:
+    """A corpus by its name, or any text file."""
+    if name.endswith(TEXT_SUFFIXES):
+        return Task(Path(name).name.split(".")[0], "text", ("text",), files={"train": Path(name)})
+    task = get_task(name)
+    if task.kind != "text":
+        corpora = ", ".join(t.name for t in TASKS.values() if t.kind == "text")
+        raise ValueError(f"{name} is not a corpus of text; allowed: {corpora}, or a file ({', '.join(TEXT_SUFFIXES)})")
+    return task
 
 
 def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Examples:
@@ -149,10 +187,10 @@ def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
         for number, (row, row_tags) in enumerate(zip(words, tags, strict=True), 1):
             if len(row) != len(row_tags):
                 raise BadFile(source, f"{len(row)} words but {len(row_tags)} tags", number, task.label)
-        return Examples(words, labels=tags)
+        return Examples(words, labels=tags, source=source, label_column=task.label)
     texts = [str(row[task.text[0]]) for row in rows]
     pairs = [str(row[task.text[1]]) for row in rows] if len(task.text) == 2 else None
-    return Examples(texts, pairs, labels)
+    return Examples(texts, pairs, labels, source, task.label)
 
 
 def _words(value: Any) -> list[Any]:
@@ -165,12 +203,18 @@ def _from_hub(task: Task, split: str) -> list[Row]:
         from datasets import ClassLabel, Sequence, load_dataset
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
+    if not task.hub:
+        raise FileNotFoundError(f"no {split} split of {task.name}")
+    hub_split = task.hub_splits.get(split, split)
     try:
-        data = load_dataset(*task.hub, split=task.hub_splits.get(split, split))
-    except (ConnectionError, OSError) as error:
+        try:
+            data = load_dataset(*task.hub, split=hub_split)
+        except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
+            data = load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet")
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise FileNotFoundError(
-            f"{task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files in a folder and set "
-            f"DATAMUX_DATA or --data-dir: <folder>/{task.name}/{split}.jsonl"
+            f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
+            f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{task.name}/{split}.jsonl"
         ) from error
     rows: list[Row] = list(data)
     if task.label is None:

@@ -1,1 +1,1 @@
-"""Training. For now the paper's small image network; text training builds on the Hugging Face Trainer."""
+"""Training: recipes, curriculum, objectives, the two stages; and the paper's small image network."""

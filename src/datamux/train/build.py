@@ -1,5 +1,6 @@
 """From a recipe to a tokenizer and a model: new, from a pretrained encoder, or from an earlier run of ours."""
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from datamux.hub.multiplex import TASKS, load_model
 from datamux.tasks.labels import Labels
 from datamux.train.recipe import ModelSettings
 
+logger = logging.getLogger(__name__)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -86,8 +88,15 @@ def build(
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         if hasattr(encoder_config, name):
             setattr(encoder_config, name, settings.dropout)
+    if settings.keep_layers:
+        encoder_config.num_hidden_layers = settings.keep_layers
+    if vocab_size > encoder_config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {vocab_size} words and {settings.start} only {encoder_config.vocab_size}; "
+            "leave model.tokenizer empty to use the start model's own"
+        )
     model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
-    _copy_weights(start, model)
+    copy_weights(start, model)
     return model
 
 
@@ -103,22 +112,61 @@ def _load_start(settings: ModelSettings) -> PreTrainedModel:
     return encoder
 
 
-def _copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> None:
-    """Every tensor of `start` that `model` has under the same name and of the same shape."""
-    prefix = "" if _is_ours(start.config) else "mux.backbone.encoder."
+def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
+    """Copy what `start` has that `model` can use: all of the encoder, and each part that is built the same way.
+
+    Returns the names of our parts that start anew.
+    """
+    ours = _is_ours(start.config)
+    prefix = "" if ours else "mux.backbone.encoder."
+    given = {prefix + name: value for name, value in start.state_dict().items()}
     own = model.state_dict()
-    found = {
-        prefix + name: value
-        for name, value in start.state_dict().items()
-        if prefix + name in own and own[prefix + name].shape == value.shape
-    }
-    model.load_state_dict(found, strict=False)
+    parts = {name.rpartition(".")[0] if name.count(".") < 2 else ".".join(name.split(".")[:2]) for name in own}
+    fresh = []
+    for part in sorted(parts):
+        names = [name for name in own if name.startswith(part + ".")]
+        fits = all(name in given and given[name].shape == own[name].shape for name in names)
+        if part == "mux.backbone" and not fits:
+            raise ValueError(f"the encoder of the start model does not fit: {[n for n in names if n not in given][:3]}")
+        if fits and _built_alike(part, start.config, model.config):
+            model.load_state_dict({name: given[name] for name in names}, strict=False)
+        else:
+            fresh.append(part)
+    logger.info("starting anew: %s", ", ".join(fresh) or "nothing")
+    return fresh
 
 
-def load_teacher(name: str, auto: Any) -> PreTrainedModel | None:
-    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name."""
+def copy_head(start: str, model: PreTrainedModel) -> None:
+    """Go on with the head of an earlier model of ours, where its labels are the same."""
+    if not _is_ours(AutoConfig.from_pretrained(start)):
+        return
+    earlier = load_model(start)
+    head = {name: value for name, value in earlier.state_dict().items() if name.startswith("mux.head.")}
+    if head and earlier.config.id2label == model.config.id2label:
+        model.load_state_dict(head, strict=False)
+
+
+def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
+    """Whether a part of equal shapes also means the same: keys belong to their multiplexer, a head to its labels."""
+    kind = part.rpartition(".")[2]
+    if kind in ("multiplexer", "demultiplexer"):
+        options = f"{kind}_options"
+        return bool(
+            getattr(start, kind) == getattr(config, kind) and getattr(start, options) == getattr(config, options)
+        )
+    return kind != "head" or bool(start.id2label == config.id2label)
+
+
+def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
+    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
+
+    It must have the same `labels` in the same order.
+    """
     if not name:
         return None
     ours = _is_ours(AutoConfig.from_pretrained(name))
     teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
+    known = tuple(teacher.config.id2label.values())
+    if labels is not None and known != labels.names:
+        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
     return teacher.eval().requires_grad_(False)

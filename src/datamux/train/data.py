@@ -11,14 +11,14 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from datamux.tasks.files import read_lines
-from datamux.tasks.task import Examples, Task, find_file, get_task, load_split
+from datamux.tasks.task import Examples, Task, corpus_task, find_file, load_split
 from datamux.train.build import load_tokenizer, train_tokenizer
 from datamux.train.recipe import Recipe
 
 
 def first_process_first() -> AbstractContextManager[None]:
-    """Under torchrun, one process of each machine does what follows, and the others then find it done."""
-    context: AbstractContextManager[None] = PartialState(cpu=not torch.cuda.is_available()).local_main_process_first()
+    """Under torchrun, one process does what follows, and the others then find it done in the (shared) folder."""
+    context: AbstractContextManager[None] = PartialState(cpu=not torch.cuda.is_available()).main_process_first()
     return context
 
 
@@ -33,11 +33,22 @@ def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: st
     return load_tokenizer(place)
 
 
-def corpus_lines(corpus: Task, split: str, data_dir: str | None, every: int = 1) -> Iterator[str]:
-    """Every n-th line of a corpus, read as they are needed where there is a file."""
+def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
+    """The lines of a corpus, read as they are needed where there is a file.
+
+    Where there is no validation split, every 50th line of the training split is held out for it.
+    """
+    try:
+        held_out = _lines_of(corpus, "validation", data_dir)
+    except FileNotFoundError:
+        lines = enumerate(_lines_of(corpus, "train", data_dir))
+        return (line for number, line in lines if (number % 50 == 0) == (split == "validation"))
+    return held_out if split == "validation" else _lines_of(corpus, split, data_dir)
+
+
+def _lines_of(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
     file = find_file(corpus, split, data_dir)
-    lines = read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
-    return islice(lines, 0, None, every)
+    return read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
 
 
 def held_out_examples(task: Task, data_dir: str | None, rows: int) -> Examples | None:
@@ -46,7 +57,7 @@ def held_out_examples(task: Task, data_dir: str | None, rows: int) -> Examples |
         found = load_split(task, "validation", data_dir)
     except FileNotFoundError:
         return None
-    return Examples(found.texts[:rows], found.pairs and found.pairs[:rows], found.labels and found.labels[:rows])
+    return found.first(rows)
 
 
 def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
@@ -61,7 +72,7 @@ def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
 
 def _all_texts(recipe: Recipe, task: Task | None, data_dir: str | None) -> Iterator[str]:
     if recipe.warmup.steps:
-        yield from corpus_lines(get_task(recipe.warmup.corpus), "train", data_dir, every=4)
+        yield from islice(corpus_lines(corpus_task(recipe.warmup.corpus), "train", data_dir), 0, None, 4)
     if task is not None:
         examples = load_split(task, "train", data_dir)
         yield from (" ".join(text) if isinstance(text, list) else text for text in examples.texts)

@@ -36,14 +36,9 @@ def retrieval_loss(
         target = inverse[which]
         if len(among) < candidates:
             extra = torch.randint(len(table), (candidates - len(among),), device=words.device)
-            among = torch.cat([among, extra])
+            among = torch.cat([among, extra[~torch.isin(extra, among)]])  # a word is never its own rival
     scores = model.retrieval(z[which], table, among).float()
-    found = scores.argmax(-1)
-    if among is not None:  # a random candidate may be the right word once more
-        found, target_word = among[found], among[target]
-        accuracy = (found == target_word).float().mean()
-    else:
-        accuracy = (found == target).float().mean()
+    accuracy = (scores.argmax(-1) == target).float().mean()
     return F.cross_entropy(scores, target), float(accuracy)
 
 
@@ -105,7 +100,7 @@ class RetrievalObjective:
         hidden = mask & (ids != labels)
         shown = mask & (ids == labels)
         if self.kind == "one":
-            which = one_instance_a_position(shown, encoded.grouping.slots)
+            which = one_instance_a_position(shown, encoded.grouping.group_size)
             loss, accuracy = retrieval_loss(model, z, labels, which, candidates=None)
         else:
             which = at_most(shown, self.positions)
@@ -131,6 +126,7 @@ class TaskObjective:
     """
 
     alpha: float = 0.1
+    kind: Literal["all", "one"] = "all"
     candidates: int = 1024
     positions: int = 2048
     teacher: PreTrainedModel | None = None
@@ -146,7 +142,8 @@ class TaskObjective:
         mask = own_tokens(inputs)
         self.metrics = {"task_loss": float(loss.detach())}
         if self.teacher_logits is not None:
-            distance = logit_distance(output.logits, self.teacher_logits, inputs["labels"], self.temperature)
+            problem = model.config.problem_type or "single_label_classification"
+            distance = logit_distance(output.logits, self.teacher_logits, inputs["labels"], self.temperature, problem)
             loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
             self.metrics["logit_distance"] = float(distance.detach())
         if self.teacher is not None and self.distill_states > 0:
@@ -157,10 +154,14 @@ class TaskObjective:
         if self.alpha > 0:
             ids = inputs["input_ids"]
             assert ids is not None
-            columns = some_columns(mask, self.positions)
+            columns, candidates = None, None
+            if self.kind == "one":
+                which = one_instance_a_position(mask, encoded.grouping.group_size)
+            else:
+                columns, candidates = some_columns(mask, self.positions), self.candidates
+                ids, which = ids[:, columns], at_most(mask[:, columns], self.positions)
             z = encoded.grouping.ungroup(model.mux.read(encoded, "all", columns))
-            which = at_most(mask[:, columns], self.positions)
-            retrieval, accuracy = retrieval_loss(model, z, ids[:, columns], which, candidates=self.candidates)
+            retrieval, accuracy = retrieval_loss(model, z, ids, which, candidates=candidates)
             loss = (1 - self.alpha) * loss + self.alpha * retrieval
             self.metrics |= {"retrieval_loss": float(retrieval.detach()), "retrieval_accuracy": accuracy}
         return loss
@@ -171,8 +172,21 @@ def state_distance(z: Tensor, states: Tensor, mask: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(z[mask].float(), states[mask].float(), dim=-1)).mean()
 
 
-def logit_distance(logits: Tensor, teacher: Tensor, labels: Tensor | None, temperature: float) -> Tensor:
-    """KL divergence from the teacher at a raised temperature; for tagging only where there is a label."""
+def logit_distance(
+    logits: Tensor,
+    teacher: Tensor,
+    labels: Tensor | None,
+    temperature: float,
+    problem: str = "single_label_classification",
+) -> Tensor:
+    """KL divergence from the teacher at a raised temperature; for tagging only where there is a label.
+
+    Squared error for regression; for several labels at once, the cross-entropy with the teacher's probabilities.
+    """
+    if problem == "regression":
+        return F.mse_loss(logits.float(), teacher.float())
+    if problem == "multi_label_classification":
+        return F.binary_cross_entropy_with_logits(logits.float(), teacher.float().sigmoid())
     if logits.dim() == 3 and labels is not None:
         logits, teacher = logits[labels != -100], teacher[labels != -100]
     student = F.log_softmax(logits.float() / temperature, -1)
@@ -183,6 +197,7 @@ def logit_distance(logits: Tensor, teacher: Tensor, labels: Tensor | None, tempe
 def teacher_states(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
     """The teacher's token states, one row an instance: (i l d)."""
     given = _plain_inputs(teacher, inputs)
+    teacher.to(next(iter(given.values())).device)
     if isinstance(teacher, MuxPreTrainedModel):
         encoded = teacher.encode(**given, group_size=1)
         return encoded.grouping.ungroup(teacher.mux.read(encoded, "all"))
@@ -197,9 +212,12 @@ def teacher_answers(teacher: PreTrainedModel, rows: Rows, *, bf16: bool, batch_r
     order = lengths.argsort()  # rows of one length together: little padding
     answers: list[Tensor] = [torch.empty(0)] * len(rows)
     size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    teacher.to(device)
     for some in torch.split(order, batch_rows):
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            logits = teacher(**_plain_inputs(teacher, dict(rows.batch(some))), **size).logits.float()
+        given = {name: x.to(device) for name, x in _plain_inputs(teacher, dict(rows.batch(some))).items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            logits = teacher(**given, **size).logits.float().cpu()
         for row, answer in zip(some.tolist(), logits, strict=True):
             answers[row] = answer if rows.token_labels is None else answer[: int(lengths[row])]
     return torch.stack(answers) if rows.token_labels is None else torch.cat(answers)

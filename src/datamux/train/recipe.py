@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from datamux.errors import unknown_name
+from datamux.errors import check_at_least_one, check_choice, unknown_name
 
 
 @dataclass
@@ -15,6 +15,7 @@ class ModelSettings:
     """The encoder and our parts. `start`: a pretrained encoder, classifier or warm-up (name or folder); empty: new."""
 
     start: str = ""
+    needs_start: bool = False  # this recipe makes no sense without one
     architecture: str = "bert"
     layers: int = 4
     hidden: int = 256
@@ -61,6 +62,9 @@ class TaskSettings:
 
     steps: int = 0
     name: str = ""
+    objective: str = "all"  # of the auxiliary retrieval loss
+    candidates: int = 1024
+    positions: int = 2048
     groups: int = 24
     min_rows: int = 128
     learning_rate: float = 5e-4
@@ -68,6 +72,7 @@ class TaskSettings:
     teacher: str = ""
     distill_logits: float = 0.0
     distill_states: float = 0.0
+    temperature: float = 2.0
     start_size: int = 1
     growth: float = 1.5
     threshold: float = 0.45
@@ -136,7 +141,28 @@ def parse_recipe(data: dict[str, Any]) -> Recipe:
             if key not in types:
                 raise unknown_name(f"key in [{section}]", key, types)
             setattr(settings, key, _typed(f"{section}.{key}", value, types[key]))
+    _check(recipe)
     return recipe
+
+
+def _check(recipe: Recipe) -> None:
+    """What types alone do not say."""
+    for section in ("warmup", "task"):
+        settings = getattr(recipe, section)
+        check_choice(f"{section}.objective", settings.objective, ("all", "one"))
+        for key in ("elastic", "threshold"):
+            _check_range(f"{section}.{key}", getattr(settings, key), 0.0, 1.0 if key == "elastic" else 100.0)
+        for key in ("groups", "start_size", "candidates", "positions"):
+            check_at_least_one(f"{section}.{key}", getattr(settings, key))
+    _check_range("warmup.mask_rate", recipe.warmup.mask_rate, 0.0, 0.9)
+    _check_range("task.alpha", recipe.task.alpha, 0.0, 1.0)
+    _check_range("task.distill_logits", recipe.task.distill_logits, 0.0, 1.0)
+    check_at_least_one("model.num_instances", recipe.model.num_instances)
+
+
+def _check_range(key: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{key} must be {low:g} to {high:g}, got {value!r}")
 
 
 def _typed(key: str, value: Any, wanted: Any) -> Any:
@@ -159,7 +185,11 @@ def _apply(data: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text.strip()
     target = data.setdefault(section, {})
+    if not isinstance(target, dict):
+        raise ValueError(f"{section} is not a section of this recipe: {override!r}")
     *path, last = key.split(".")
     for part in path:
         target = target.setdefault(part, {})
+        if not isinstance(target, dict):
+            raise ValueError(f"{section}.{part} is a value, not a table: {override!r}")
     target[last] = value

@@ -10,22 +10,22 @@ from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    EarlyStoppingCallback,
     EvalPrediction,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from datamux.evaluate.quality import score
+from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
-from datamux.tasks.task import Task, find_labels_of, get_task, load_split
-from datamux.train.build import build, load_teacher
+from datamux.tasks.task import Task, corpus_task, find_labels_of, get_task, load_split
+from datamux.train.build import build, copy_head, load_teacher
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_lines, find_tokenizer, first_process_first, held_out_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answers
-from datamux.train.recipe import Recipe
-from datamux.train.trainer import MuxTrainer, last_checkpoint, training_arguments
+from datamux.train.recipe import Recipe, parse_recipe
+from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
 CLASSIFIERS = {"sequence": AutoModelForSequenceClassification, "token": AutoModelForTokenClassification}
@@ -47,12 +47,17 @@ def as_plain(recipe: Recipe) -> Recipe:
 
 def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: str | None = None) -> Path:
     """Run the stages that the recipe asks for; returns the folder of the finished model."""
+    if not recipe.warmup.steps and not recipe.task.steps:
+        raise ValueError("nothing to train: set warmup.steps or task.steps")
+    if recipe.model.needs_start and not recipe.model.start:
+        raise ValueError("this recipe starts from a trained model: --set model.start=FOLDER_OR_NAME")
     recipe = as_plain(recipe) if recipe.run.plain else recipe
     if task is None and recipe.task.name:
         task = get_task(recipe.task.name)
+    _check_same_run(recipe, task, folder)
     with first_process_first():
-        _remember(recipe, folder)
         tokenizer = find_tokenizer(recipe, folder, task, data_dir)
+        _remember_run(recipe, task, folder)
     last = recipe.model.start
     if recipe.warmup.steps:
         last = str(warm_up(recipe, folder / "warmup", tokenizer, data_dir))
@@ -60,9 +65,8 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         if task is None:
             raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
         after = replace(recipe, model=replace(recipe.model, start=last))
-        last = str(train_task(after, folder / "task", tokenizer, task, data_dir))
-    if not recipe.warmup.steps and not recipe.task.steps:
-        raise ValueError("nothing to train: set warmup.steps or task.steps")
+        head_from = recipe.model.start if recipe.warmup.steps else ""
+        last = str(train_task(after, folder / "task", tokenizer, task, data_dir, head_from))
     return Path(last)
 
 
@@ -72,7 +76,7 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
     if (final / "training.json").exists():
         return final
     settings = recipe.warmup
-    corpus = get_task(settings.corpus)
+    corpus = corpus_task(settings.corpus)
     with first_process_first():
         words = cached(
             folder / "corpus.pt",
@@ -100,7 +104,11 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(
-            recipe, folder, steps=settings.steps, groups=settings.groups, learning_rate=settings.learning_rate
+            recipe,
+            folder,
+            steps=settings.steps,
+            rows=settings.groups * recipe.model.num_instances,
+            learning_rate=settings.learning_rate,
         ),
         train_dataset=Chunks(words, settings.tokens),
         eval_dataset=Chunks(held_out, settings.tokens),
@@ -117,9 +125,17 @@ def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, da
 
 
 def train_task(
-    recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, task: Task, data_dir: str | None = None
+    recipe: Recipe,
+    folder: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    data_dir: str | None = None,
+    head_from: str = "",
 ) -> Path:
-    """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights."""
+    """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights.
+
+    `head_from`: an earlier classifier of ours whose head to go on with (a warm-up has none).
+    """
     final = folder / "model"
     if (final / "training.json").exists():
         return final
@@ -130,7 +146,9 @@ def train_task(
     held_out = held_out_examples(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
-    teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind])
+    if head_from:
+        copy_head(head_from, model)
+    teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if teacher is not None and settings.distill_logits > 0:
         with first_process_first():
             rows.teacher_logits = cached(
@@ -138,6 +156,10 @@ def train_task(
             )
     objective = TaskObjective(
         alpha=settings.alpha,
+        kind="one" if settings.objective == "one" else "all",
+        candidates=settings.candidates,
+        positions=settings.positions,
+        temperature=settings.temperature,
         teacher=teacher,
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
@@ -153,6 +175,7 @@ def train_task(
         deadline=settings.steps // 2,
         seed=recipe.run.seed,
     )
+    patient = bool(settings.patience) and held_out is not None
     evaluation: dict[str, Any] = {}
     if held_out is not None:
         evaluation = {
@@ -165,9 +188,10 @@ def train_task(
             recipe,
             folder,
             steps=settings.steps,
-            groups=settings.groups,
+            rows=max(settings.groups * recipe.model.num_instances, settings.min_rows),
             learning_rate=settings.learning_rate,
             evaluate=held_out is not None,
+            patient=patient,
         ),
         train_dataset=rows,
         data_collator=_as_is,
@@ -176,7 +200,7 @@ def train_task(
         watch="task_loss",
         groups=settings.groups,
         min_rows=settings.min_rows,
-        callbacks=[EarlyStoppingCallback(settings.patience)] if settings.patience and held_out is not None else None,
+        callbacks=[StopEarly(settings.patience, curriculum)] if patient else None,
         **evaluation,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
@@ -203,24 +227,41 @@ def _run(
             "steps": trainer.state.global_step,
             "seconds": trainer.seconds,
             "reached": trainer.curriculum.reached,
+            "provenance": provenance(),
             "log": trainer.state.log_history,
         }
-        before = Path(recipe.model.start or ".") / "training.json"
-        stages = json.loads(before.read_text()) if before.exists() else {}
+        before = Path(recipe.model.start) / "training.json"
+        stages = json.loads(before.read_text()) if recipe.model.start and before.exists() else []
         # Written last: a folder that has it is complete.
-        (final / "training.json").write_text(json.dumps(stages | {folder.name: summary}))
+        (final / "training.json").write_text(json.dumps([*stages, {"stage": folder.name, **summary}]))
     trainer.accelerator.wait_for_everyone()
     return final
 
 
-def _remember(recipe: Recipe, folder: Path) -> None:
-    """Keep the resolved recipe in the folder; a folder of another recipe is not overwritten."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "recipe.json"
-    text = _as_json(recipe)
-    if file.exists() and file.read_text() != text:
+def _check_same_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
+    """A folder of another recipe or other files is not gone on with."""
+    file = folder / "run.json"
+    if not file.exists():
+        return
+    before = json.loads(file.read_text())
+    if parse_recipe(before["recipe"]) != recipe:
         raise ValueError(f"{folder} holds a run of another recipe (see {file}); choose another folder or remove it")
-    file.write_text(text)
+    if before["data"] != _own_files(task):
+        raise ValueError(f"{folder} holds a run on other files (see {file}); choose another folder or remove it")
+
+
+def _remember_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    run = {"recipe": recipe.as_dict(), "data": _own_files(task)}
+    (folder / "run.json").write_text(json.dumps(run, indent=2))
+
+
+def _own_files(task: Task | None) -> dict[str, Any]:
+    """What tells one set of the user's own files from another: names, sizes, columns."""
+    if task is None or not task.files:
+        return {}
+    sizes = {split: [str(file), Path(file).stat().st_size] for split, file in task.files.items()}
+    return {"files": sizes, "text": list(task.text), "label": task.label}
 
 
 def _as_json(recipe: Recipe) -> str:

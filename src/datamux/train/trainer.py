@@ -2,14 +2,18 @@
 
 import json
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Trainer, TrainingArguments
+from torch.utils.data import Sampler
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+from transformers.trainer_pt_utils import get_length_grouped_indices
 
+from datamux.tasks.rows import Rows
 from datamux.train.curriculum import Curriculum, CurriculumState
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe
@@ -36,6 +40,10 @@ class MuxTrainer(Trainer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                "several GPUs in one process cannot share a teacher; start one process a GPU with torchrun"
+            )
         self.curriculum = curriculum
         self.objective = objective
         self.watch = watch
@@ -65,6 +73,11 @@ class MuxTrainer(Trainer):
             self._sums.setdefault(name, []).append(value)
         return (output.loss, output) if return_outputs else output.loss
 
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        if self.args.train_sampling_strategy != "group_by_length":
+            return super()._get_train_sampler(train_dataset)
+        return SimilarLengths(self.train_dataset, self.args.train_batch_size, self.args.seed)
+
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "loss" in logs and self._sums:
             logs |= {name: sum(values) / len(values) for name, values in self._sums.items()}
@@ -85,11 +98,46 @@ def take_rows(batch: Batch, rows: int) -> Batch:
     """The first `rows` rows, without the columns that then are padding for all of them."""
     taken = {name: values[:rows] for name, values in batch.items()}
     tokens = int(taken["attention_mask"].sum(1).max())
-    width = batch["input_ids"].shape[1]
-    return {
-        name: values[:, :tokens] if values.dim() > 1 and values.shape[1] == width else values
-        for name, values in taken.items()
-    }
+    a_token = {"input_ids", "attention_mask", "token_type_ids"}
+    if (
+        "labels" in batch
+        and batch["labels"].shape == batch["input_ids"].shape
+        and not batch["labels"].is_floating_point()
+    ):
+        a_token |= {"labels", "teacher_logits"}
+    return {name: values[:, :tokens] if name in a_token else values for name, values in taken.items()}
+
+
+class SimilarLengths(Sampler[int]):
+    """Every row once an epoch, in batches of similar lengths. The order depends on seed and epoch alone."""
+
+    def __init__(self, rows: Rows, batch_rows: int, seed: int) -> None:
+        self.lengths = (rows.ends - rows.starts).tolist()
+        self.batch_rows = batch_rows
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        return iter(get_length_grouped_indices(self.lengths, self.batch_rows, generator=generator))
+
+
+class StopEarly(EarlyStoppingCallback):
+    """Counts only once the curriculum has reached the capacity: before that, evaluation at it says little."""
+
+    def __init__(self, patience: int, curriculum: Curriculum) -> None:
+        super().__init__(patience)
+        self.curriculum = curriculum
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
+        if self.curriculum.size == self.curriculum.capacity:
+            super().on_evaluate(args, state, control, metrics, **kwargs)
 
 
 def mask_words(ids: Tensor, mask: Tensor, rate: float, mask_id: int) -> Tensor:
@@ -111,15 +159,21 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def training_arguments(
-    recipe: Recipe, folder: Path, *, steps: int, groups: int, learning_rate: float, evaluate: bool = True
+    recipe: Recipe,
+    folder: Path,
+    *,
+    steps: int,
+    rows: int,
+    learning_rate: float,
+    evaluate: bool = True,
+    patient: bool = False,
 ) -> TrainingArguments:
-    """The Trainer's settings for one stage of a recipe."""
+    """The Trainer's settings for one stage of a recipe. `patient`: keep the best model and allow to stop early."""
     run, n = recipe.run, recipe.model.num_instances
-    patient = bool(recipe.task.patience and evaluate)
     return TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
-        per_device_train_batch_size=max(groups * n, recipe.task.min_rows),
+        per_device_train_batch_size=rows,
         per_device_eval_batch_size=max(1, 128 // n) * n,
         learning_rate=learning_rate,
         warmup_steps=min(run.warmup_steps, steps // 10),
@@ -130,7 +184,7 @@ def training_arguments(
         logging_steps=min(50, max(1, steps // 10)),
         eval_strategy="steps" if evaluate else "no",
         eval_steps=min(run.eval_steps, steps),
-        save_steps=min(run.save_steps, steps),
+        save_steps=min(run.eval_steps if patient else run.save_steps, steps),
         save_total_limit=2,
         load_best_model_at_end=patient,
         metric_for_best_model="score" if patient else None,
