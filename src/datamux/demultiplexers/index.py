@@ -15,27 +15,15 @@ from datamux.demultiplexers.shared import SharedDemultiplexer
 from datamux.seeded import gaussian
 
 
+TOKEN_STD = 0.02  # the spread of BERT's word vectors at the start
+
+
 class IndexDemultiplexer(SharedDemultiplexer):
     tokens: Tensor  # n+1 d, the last one is the pad token
 
-    def __init__(
-        self,
-        num_instances: int,
-        dim: int,
-        *,
-        hidden_dim: int | None = None,
-        embedding_dim: int | None = None,
-        token_std: float = 0.02,
-        seed: int = 0,
-    ) -> None:
-        """`token_std`: the spread of the prefix vectors at the start; 0.02 is that of BERT's word vectors."""
-        super().__init__(num_instances, dim, hidden_dim=hidden_dim, embedding_dim=embedding_dim, seed=seed)
-        self.token_std = token_std
-        self._register_state(learned=True)
-
     def initial_state(self) -> dict[str, Tensor]:
         shape = (self.num_instances + 1, self.embedding_dim)
-        return {"tokens": gaussian(*shape, generator=self.generator(), std=self.token_std)}
+        return {"tokens": gaussian(*shape, generator=self.generator(), std=TOKEN_STD)}
 
     def prefix_length(self, slots: int) -> int:
         return slots

@@ -16,18 +16,6 @@ from datamux.seeded import gaussian
 class KeyDemultiplexer(SharedDemultiplexer):
     keys: Tensor  # n d
 
-    def __init__(
-        self,
-        num_instances: int,
-        dim: int,
-        *,
-        hidden_dim: int | None = None,
-        embedding_dim: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(num_instances, dim, hidden_dim=hidden_dim, embedding_dim=embedding_dim, seed=seed)
-        self._register_state(learned=True)
-
     def initial_state(self) -> dict[str, Tensor]:
         return {"keys": gaussian(self.num_instances, self.dim, generator=self.generator())}
 

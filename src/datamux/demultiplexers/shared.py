@@ -13,7 +13,7 @@ from datamux.demultiplexers.base import Demultiplexer
 
 
 class SharedDemultiplexer(Demultiplexer):
-    """A subclass writes `slot_vectors`."""
+    """A subclass writes `slot_vectors`, and `initial_state` for the learned vectors behind them."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class SharedDemultiplexer(Demultiplexer):
         self.from_slot = nn.Linear(dim, hidden_dim, bias=False)
         self.out = nn.Linear(hidden_dim, dim)
         self.norm = nn.LayerNorm(dim)
+        self._register_state(learned=True)
 
     def slot_vectors(self, prefix: Tensor, slots: int) -> Tensor:
         """p_i as (n d) or, where it depends on the group, (b n d)."""

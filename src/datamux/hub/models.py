@@ -162,70 +162,62 @@ class MuxPreTrainedModel(PreTrainedModel):
             super()._init_weights(module)
 
 
-class MuxForSequenceClassification(MuxPreTrainedModel):
+class MuxClassifier(MuxPreTrainedModel):
+    """What the two classifiers share: everything but the head and the loss."""
+
+    output_class: type[ModelOutput]
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} must define _loss()")
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        group_size: int | None = None,
+        filler: Filler | None = None,
+    ) -> ModelOutput:
+        encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
+        logits = self.answer(encoded)  # i c, or i l c
+        loss = None if labels is None else self._loss(logits, labels)
+        return self._finish(
+            self.output_class(loss=loss, logits=logits),
+            encoded,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            labels=labels,
+        )
+
+
+class MuxForSequenceClassification(MuxClassifier):
     """A label a text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
+
+    output_class = SequenceClassifierOutput
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         return SequenceHead(dim, config.num_labels, reads=POOLING[config.pooling], dropout=config.head_dropout)
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        group_size: int | None = None,
-        filler: Filler | None = None,
-    ) -> SequenceClassifierOutput:
-        encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
-        logits = self.answer(encoded)  # i c
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
-        output = SequenceClassifierOutput(loss=loss, logits=logits)
-        return self._finish(
-            output,
-            encoded,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            labels=labels,
-        )
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        loss: Tensor = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return loss
 
 
-class MuxForTokenClassification(MuxPreTrainedModel):
+class MuxForTokenClassification(MuxClassifier):
     """A label a token, like `AutoModelForTokenClassification`."""
+
+    output_class = TokenClassifierOutput
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         return TokenHead(dim, config.num_labels, dropout=config.head_dropout)
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        group_size: int | None = None,
-        filler: Filler | None = None,
-    ) -> TokenClassifierOutput:
-        encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
-        logits = self.answer(encoded)  # i l c
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, config=self.config)
-        output = TokenClassifierOutput(loss=loss, logits=logits)
-        return self._finish(
-            output,
-            encoded,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            labels=labels,
-        )
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        loss: Tensor = self.loss_function(logits=logits, labels=labels, config=self.config)
+        return loss
 
 
 class MuxForRetrieval(MuxPreTrainedModel):
