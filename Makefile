@@ -8,8 +8,8 @@ help: ## list the commands
 demo: .venv/demo ## the main job, on this machine, in well under a minute
 	@$(BIN)/datamux demo
 
-test: .venv/dev ## the whole default test suite, offline
-	$(BIN)/python -m pytest
+test: .venv/dev ## the whole default test suite, offline, on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 check: .venv/dev ## format, lint, types, import direction, generated pages
 	$(BIN)/ruff format --check .

@@ -14,7 +14,6 @@ from torch import Tensor
 from datamux.demultiplexers.shared import SharedDemultiplexer
 from datamux.seeded import gaussian
 
-
 TOKEN_STD = 0.02  # the spread of BERT's word vectors at the start
 
 
