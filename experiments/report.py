@@ -12,6 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, pstdev
 
+import numpy as np
+
 from datamux.evaluate.records import read_record
 
 ROOT = Path(__file__).parents[1]
@@ -78,6 +80,53 @@ def table(task: str) -> list[str]:
     return lines
 
 
+def growth(record: dict, stage: str) -> list[tuple[int, int, float]]:
+    """(group size, step, minute) at which a stage's curriculum reached each size."""
+    (found,) = [part for part in record["training"] if part["stage"] == stage]
+    times = [(0, 0.0)] + [(entry["step"], entry["seconds"]) for entry in found["log"] if "seconds" in entry]
+    steps, seconds = zip(*times, strict=True)
+    reached = [(int(size), step) for size, step in found["reached"].items()]
+    return [(size, step, float(np.interp(step, steps, seconds)) / 60) for size, step in reached]
+
+
+def growth_section() -> list[str]:
+    """How long the warm-up took to cope with each group size: a table, and a picture beside it."""
+    records = {name: group[0] for name, group in rows_of("wikipedia_en").items() if "plain" not in name}
+    lines = [
+        "## How training time grows with the group size",
+        "",
+        "The step and minute at which the warm-up's curriculum moved on to each size: when 85% of the words were named",
+        "rightly at the size before, or at the latest so that the capacity is reached at half of the steps.",
+        "",
+        "![Group size against training time](growth.png)",
+        "",
+        "| model | " + "size: step (minute) |",
+        "|---|---|",
+    ]
+    for name, record in records.items():
+        points = growth(record, "warmup")
+        lines.append(f"| {name} | " + ", ".join(f"{k}: {step} ({minute:.1f})" for k, step, minute in points) + " |")
+    return [*lines, ""]
+
+
+def draw_growth() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
+    for name, group in rows_of("wikipedia_en").items():
+        points = growth(group[0], "warmup")
+        axes.plot([minute for *_, minute in points], [size for size, *_ in points], "o-", label=name)
+    axes.set_xlabel("minutes of training")
+    axes.set_ylabel("instances a pass")
+    axes.set_title("Retrieval warm-up: how fast the group size grows")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(PAGE.parent / "growth.png", dpi=120, metadata={"Software": None})
+
+
 def page() -> str:
     lines = [
         "# Results",
@@ -93,7 +142,7 @@ def page() -> str:
         if (RESULTS / task).is_dir():
             metric = read_record(next(iter(sorted((RESULTS / task).glob("*.json")))))["results"][0]["metric"]
             lines += [f"## {title}", "", f"Metric: {metric}.", "", *table(task), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *growth_section()])
 
 
 def readme() -> str:
@@ -111,6 +160,8 @@ def main() -> int:
         stale.append(str(file.relative_to(ROOT)))
         if "--check" not in sys.argv:
             file.write_text(text)
+    if "--check" not in sys.argv:
+        draw_growth()
     if "--check" in sys.argv and stale:
         print(f"out of date: {', '.join(stale)}; run `make results`")
         return 1
