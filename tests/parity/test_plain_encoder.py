@@ -96,6 +96,8 @@ def test_clear_errors():
         multiplex(tiny_encoder(), 2, multiplexer="gausian_hadamard")
     with pytest.raises(ValueError, match=r"unknown option 'multiplexor'.*Did you mean 'multiplexer'"):
         multiplex(tiny_encoder(), 2, multiplexor="ortho")
+    with pytest.raises(ValueError, match="seed cannot be an option of a part"):
+        multiplex(tiny_encoder(), 2, multiplexer_options={"seed": 1})
     with pytest.raises(ValueError, match="at least 1, got 0"):
         multiplex(tiny_encoder(), 0)
     with pytest.raises(ValueError, match=r"56 positions .* more than the 50"):

@@ -19,7 +19,10 @@ class Backbone(nn.Module):
 
 
 class PlainBackbone(Backbone):
-    """Any `nn.Module` that maps a batch of vectors to a batch of vectors; inputs are mixed as they come."""
+    """Any `nn.Module` that maps a batch of vectors to a batch of vectors; inputs are mixed as they come.
+
+    The module sees no mask: padding is a zero vector in the mixture. One that wants it is a `Backbone` of its own.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -12,6 +12,8 @@ from datamux.multiplexers import MULTIPLEXERS
 
 POOLING: dict[str, Literal["pool", "first"]] = {"mean": "pool", "first": "first"}
 
+OURS_ALONE = {"num_instances", "dim", "embedding_dim", "seed"}
+
 
 @strict
 class MuxConfig(PreTrainedConfig):
@@ -48,6 +50,10 @@ class MuxConfig(PreTrainedConfig):
         check_choice("multiplexer", self.multiplexer, MULTIPLEXERS)
         check_choice("demultiplexer", self.demultiplexer, DEMULTIPLEXERS)
         check_choice("pooling", self.pooling, POOLING)
+        for options in (self.multiplexer_options, self.demultiplexer_options):
+            taken = OURS_ALONE & (options or {}).keys()
+            if taken:
+                raise ValueError(f"{', '.join(sorted(taken))} cannot be an option of a part: the configuration sets it")
         super().__post_init__(**kwargs)
         # transformers leaves label2id empty when only id2label is given.
         if self.id2label and not getattr(self, "label2id", None):
