@@ -40,6 +40,8 @@ def accuracy(model, **options) -> float:
         ("mlp", "mean", 300),
         ("index", "mean", 300),
         ("key", "mean", 300),
+        ("gate", "mean", 300),
+        ("gate", "first", 800),
         ("index", "first", 800),
         ("key", "first", 800),
     ],

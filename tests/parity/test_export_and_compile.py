@@ -25,7 +25,7 @@ SHAPES = [(6, 7), (9, 5), (12, 11)]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("demultiplexer", ["key", "index", "mlp"])
+@pytest.mark.parametrize("demultiplexer", ["gate", "key", "index", "mlp"])
 def test_export_has_dynamic_rows_and_length(demultiplexer):
     model = build(demultiplexer)
     groups, tokens = torch.export.Dim("groups", min=2, max=64), torch.export.Dim("tokens", min=2, max=40)
@@ -38,7 +38,8 @@ def test_export_has_dynamic_rows_and_length(demultiplexer):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("demultiplexer", "backend"), [("key", "inductor"), ("index", "aot_eager"), ("mlp", "aot_eager")]
+    ("demultiplexer", "backend"),
+    [("gate", "inductor"), ("key", "aot_eager"), ("index", "aot_eager"), ("mlp", "aot_eager")],
 )
 def test_compile_agrees(demultiplexer, backend):
     """In one graph, and for any number of rows; once with the real compiler (it takes half a minute)."""

@@ -38,7 +38,7 @@ class MuxConfig(PreTrainedConfig):
     mux_layer: int = 0
     multiplexer: str = "gaussian_hadamard"
     multiplexer_options: dict[str, Any] | None = None
-    demultiplexer: str = "key"
+    demultiplexer: str = "gate"
     demultiplexer_options: dict[str, Any] | None = None
     pooling: str = "mean"
     head_dropout: float | int = 0.1
