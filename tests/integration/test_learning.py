@@ -48,9 +48,7 @@ def accuracy(model, **options) -> float:
 )
 def test_four_instances_are_told_apart(demultiplexer, pooling, steps):
     torch.manual_seed(0)
-    model = multiplex(
-        tiny_encoder(), N, demultiplexer=demultiplexer, pooling=pooling, multiplexer_options={"scale": "sqrt"}
-    )
+    model = multiplex(tiny_encoder(), N, demultiplexer=demultiplexer, pooling=pooling)
     assert accuracy(model) < 0.65
     train(model, steps)
     assert accuracy(model) > 0.9

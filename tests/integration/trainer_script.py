@@ -21,7 +21,7 @@ def rows(count: int, seed: int) -> list[dict]:
 
 def main(report_file: str) -> None:
     torch.manual_seed(0)
-    model = multiplex(tiny_encoder(), 4, multiplexer_options={"scale": "sqrt"})
+    model = multiplex(tiny_encoder(), 4)
     test = rows(101, seed=1)
     seen = {}
 

@@ -55,7 +55,7 @@ def test_each_instance_keeps_its_own_segments(name):
         model.mux.multiplexer(model.backbone.embed(**grouped, token_type_ids=types.unsqueeze(0)))
         for types in (first, second)
     ]
-    expected = (segments[1] - segments[0]) * model.mux.multiplexer.keys[1] / 2
+    expected = (segments[1] - segments[0]) * model.mux.multiplexer.keys[1] / 2**0.5
     torch.testing.assert_close((mixed[1] - mixed[0])[0, 3:], expected.expand(4, -1), atol=1e-6, rtol=1e-4)
     assert (mixed[1] - mixed[0])[0, :3].abs().max() == 0
 

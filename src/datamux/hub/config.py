@@ -21,7 +21,8 @@ class MuxConfig(PreTrainedConfig):
     num_instances: how many slots the model has; one checkpoint serves every group size from 1 to this.
     mux_layer: mix after this many layers, which each instance then runs alone; 0 mixes word vectors.
     multiplexer, demultiplexer: their names, see `datamux ls multiplexers` and `datamux ls demultiplexers`.
-    multiplexer_options, demultiplexer_options: keyword arguments of their classes.
+    multiplexer_options, demultiplexer_options: keyword arguments of their classes. Without any for the multiplexer, its
+        scale is "sqrt", which learns far better in an encoder than the paper's "mean" (see docs/results.md).
     pooling: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
     head_dropout: dropout in the head.
     retrieval_head: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
@@ -50,6 +51,8 @@ class MuxConfig(PreTrainedConfig):
         check_choice("multiplexer", self.multiplexer, MULTIPLEXERS)
         check_choice("demultiplexer", self.demultiplexer, DEMULTIPLEXERS)
         check_choice("pooling", self.pooling, POOLING)
+        if self.multiplexer_options is None:
+            self.multiplexer_options = {"scale": "sqrt"}
         for options in (self.multiplexer_options, self.demultiplexer_options):
             taken = OURS_ALONE & (options or {}).keys()
             if taken:
