@@ -73,7 +73,7 @@ def table(task: str) -> list[str]:
                 continue
             value = fmean(found[k])
             spread = f" ± {pstdev(found[k]):.1f}" if len(found[k]) > 1 else ""
-            drop = f" ({value - best[family]:+.1f})" if family in best and what != "plain" else ""
+            drop = f" ({value - best[family]:+.1f})" if family in best and not what.startswith("plain") else ""
             cells.append(f"{value:.1f}{spread}{drop}")
         spent = fmean(minutes(record) for record in records)
         lines.append(f"| {name} | {len(records)} | {spent:.0f} | " + " | ".join(cells) + " |")
