@@ -156,8 +156,8 @@ def page() -> str:
         "",
         "Each row is one recipe; every column of a multiplexed row is **the same checkpoint** at another group size k.",
         "Scores are percent, mean over the seeds and over three random groupings; in brackets the difference to",
-        "the best plain model of the same family. Minutes are training time, all stages together, and upper bounds: other",
-        "work ran on the machine at times. With one seed, differences of less than two points are not findings.",
+        "the best plain model of the same family. Minutes are training time, all stages together, and upper bounds:",
+        "other work ran on the machine at times. With one seed, differences of less than two points are not findings.",
         "",
     ]
     for task, title in TITLES.items():
