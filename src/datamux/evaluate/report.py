@@ -1,7 +1,7 @@
 """Evaluate a saved model on a task, and say it as a run record."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -17,10 +17,10 @@ from datamux.grouping import Filler
 from datamux.hub import MuxForSequenceClassification, MuxForTokenClassification
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.hub.multiplex import load_model
-from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, read_lines
+from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import encode_corpus, encode_examples
-from datamux.tasks.task import Examples, Task, corpus_task, find_file, get_task, load_split, own_task
+from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_split, own_task, read_corpus
 
 SIZES = (1, 2, 5, 10, 20, 40)
 MAX_WORDS = 64_000  # of a corpus: enough for a standard error of 0.1 points at 95%
@@ -55,7 +55,7 @@ def evaluate_model(
     }
     if chosen.kind == "text":
         tokens = recipe["warmup"]["tokens"] if recipe else 32
-        lines = chain.from_iterable(_lines(chosen, split, data_dir) for split in splits)
+        lines = chain.from_iterable(read_corpus(chosen, split, data_dir) for split in splits)
         words = encode_corpus(lines, tokenizer, max_words=MAX_WORDS)
         found = measure_retrieval(model, words[: len(words) // tokens * tokens].view(-1, tokens), **options)
     else:
@@ -83,11 +83,6 @@ def _check_fits(model: MuxPreTrainedModel, task: Task, name: str) -> None:
     fitting = {"sequence": MuxForSequenceClassification, "token": MuxForTokenClassification}.get(task.kind)
     if fitting is not None and not isinstance(model, fitting):
         raise ValueError(f"{name} is a {type(model).__name__}; {task.name} needs a {fitting.__name__}")
-
-
-def _lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
-    file = find_file(corpus, split, data_dir)
-    return read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
 
 
 def default_sizes(capacity: int) -> list[int]:

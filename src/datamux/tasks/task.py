@@ -5,7 +5,7 @@ without one, from the Hugging Face Hub by the usual name. Both give the same col
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -150,6 +150,12 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
         return Examples([line for line in lines if line.strip()])
     rows = read_rows(file) if file is not None else _from_hub(task, split)
     return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
+
+
+def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:
+    """The lines of one split of a corpus, read as they are needed where there is a file."""
+    file = find_file(corpus, split, data_dir)
+    return read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
 
 
 def find_labels_of(task: Task, train: Examples) -> Labels:

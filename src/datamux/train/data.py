@@ -10,8 +10,7 @@ from accelerate import PartialState
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from datamux.tasks.files import read_lines
-from datamux.tasks.task import Examples, Task, corpus_task, find_file, load_split
+from datamux.tasks.task import Examples, Task, corpus_task, load_split, read_corpus
 from datamux.train.build import load_tokenizer, train_tokenizer
 from datamux.train.recipe import Recipe
 
@@ -34,21 +33,16 @@ def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: st
 
 
 def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
-    """The lines of a corpus, read as they are needed where there is a file.
+    """The lines of a corpus to train on, or to validate with.
 
     Where there is no validation split, every 50th line of the training split is held out for it.
     """
     try:
-        held_out = _lines_of(corpus, "validation", data_dir)
+        held_out = read_corpus(corpus, "validation", data_dir)
     except FileNotFoundError:
-        lines = enumerate(_lines_of(corpus, "train", data_dir))
+        lines = enumerate(read_corpus(corpus, "train", data_dir))
         return (line for number, line in lines if (number % 50 == 0) == (split == "validation"))
-    return held_out if split == "validation" else _lines_of(corpus, split, data_dir)
-
-
-def _lines_of(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
-    file = find_file(corpus, split, data_dir)
-    return read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
+    return held_out if split == "validation" else read_corpus(corpus, split, data_dir)
 
 
 def held_out_examples(task: Task, data_dir: str | None, rows: int) -> Examples | None:
