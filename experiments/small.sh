@@ -6,11 +6,11 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-warm=$runs/warmup-n20-seed0
+warm=$runs/warmup-n40-seed0
 
-[ -f "$warm/warmup/model/training.json" ] || $datamux train small/warmup-n20 -o "$warm"
+[ -f "$warm/warmup/model/training.json" ] || $datamux train small/warmup-n40 -o "$warm"
 if [ "$task" = warmup ]; then
-  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n20-seed0.json
+  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n40-seed0.json
   exit
 fi
 case $task in
@@ -19,9 +19,9 @@ case $task in
   *) splits="--split validation" ;;
 esac
 tokenizer=$warm/tokenizer
-plain=$runs/$task-plain-seed$seed mux=$runs/$task-n20-seed$seed
+plain=$runs/$task-plain-seed$seed mux=$runs/$task-n40-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 $datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/scratch-plain-seed$seed.json"
-$datamux train "small/$task-n20" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
+$datamux train "small/$task-n40" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
-$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n20-seed$seed.json"
+$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n40-seed$seed.json"

@@ -88,7 +88,7 @@ class Multiplexed(nn.Module):
         """
         encoded = self.encode(x, mask, group_size=group_size, filler=filler, **extra)
         if self.head is None:
-            return encoded.grouping.ungroup(self.read(encoded, "all"))
+            return self.read_rows(encoded, "all")
         reads: Reads = self.head.reads  # type: ignore[assignment]
         return encoded.grouping.ungroup(self.head(self.read(encoded, reads)))
 
@@ -129,6 +129,10 @@ class Multiplexed(nn.Module):
             mask = None if mask is None else mask[..., columns]
         z: Tensor = self.demultiplexer(states, slots, reads, mask)
         return z
+
+    def read_rows(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
+        """The same, one row an instance: (i r d)."""
+        return encoded.grouping.ungroup(self.read(encoded, reads, columns))
 
     @staticmethod
     def _group_mask(x: Tensor, mask: Tensor | None, grouping: Grouping) -> Tensor | None:

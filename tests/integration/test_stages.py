@@ -122,8 +122,15 @@ def test_batches_of_similar_lengths_are_the_same_after_a_restart():
     assert sorted(order) == list(range(400))
     other.set_epoch(1)
     assert list(other) != order
-    widths = [max(1 + i % 17 for i in order[start : start + 8]) for start in range(0, 400, 8)]
-    assert sum(widths) < 0.75 * 17 * len(widths)
+    assert mean_width(order) < 0.6 * 17
+    noisy = list(SimilarLengths(rows, 8, seed=3, noise=1.0))
+    assert sorted(noisy) == list(range(400))
+    assert mean_width(order) < mean_width(noisy) < mean_width(range(400))
+
+
+def mean_width(order):
+    """The length of the longest of every eight rows, where row i has 1 + i % 17 tokens."""
+    return sum(max(1 + i % 17 for i in order[start : start + 8]) for start in range(0, 400, 8)) / 50
 
 
 def test_clear_errors(tmp_path, sentences):

@@ -195,7 +195,7 @@ def measure_retrieval(
                 some = pieces[order[start : start + size]].long().to(model.device)
                 with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
                     encoded = model.encode(some, group_size=k, filler=filler)
-                    z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+                    z = model.mux.read_rows(encoded, "all")
                 best = model.retrieval(z.float(), model.backbone.words.weight).argmax(-1)
                 right[grouping, start : start + size] = (best == some).float().mean(-1).cpu()
         scores = right.mean(1).tolist()

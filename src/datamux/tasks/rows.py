@@ -39,6 +39,7 @@ class Rows(Dataset[Batch]):
         self.token_labels = None if token_labels is None else _flat(token_labels)
         self.token_types = None if token_types is None else _flat(token_types)
         self.teacher_logits: Tensor | None = None  # (i c), or (all tokens, c) for token labels
+        self.teacher_states: Tensor | None = None  # (i d), or (all tokens, d)
         self.cut_labels: list[list[int]] = []  # per row, the tags of words that truncation cut off
 
     def __len__(self) -> int:
@@ -64,8 +65,11 @@ class Rows(Dataset[Batch]):
             batch["labels"] = self.labels[which]
         if self.token_labels is not None:
             batch["labels"] = self.token_labels[place].long().where(mask, IGNORED)
+        given = which if self.token_labels is None else place
         if self.teacher_logits is not None:
-            batch["teacher_logits"] = self.teacher_logits[which if self.token_labels is None else place]
+            batch["teacher_logits"] = self.teacher_logits[given]
+        if self.teacher_states is not None:
+            batch["teacher_states"] = self.teacher_states[given]
         return batch
 
 

@@ -4,6 +4,7 @@ An objective is called inside the model's `forward` (see `hub.models.Objective`)
 are summed as usual. It leaves what it measured in `metrics`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,11 +14,14 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
 
+from datamux.demultiplexers.base import mean_over_own_tokens
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.model import Encoded
+from datamux.reads import Reads
 from datamux.tasks.rows import Rows
 
 Inputs = dict[str, Tensor | None]
+TEACHER_ROWS = 128  # that a teacher answers at once
 
 
 def retrieval_loss(
@@ -96,7 +100,7 @@ class RetrievalObjective:
         if self.kind == "all" and self.teacher is None:  # take apart no more than is scored
             columns = some_columns(mask, self.positions)
             ids, labels, mask = ids[:, columns], labels[:, columns], mask[:, columns]
-        z = encoded.grouping.ungroup(model.mux.read(encoded, "all", columns))
+        z = model.mux.read_rows(encoded, "all", columns)
         hidden = mask & (ids != labels)
         shown = mask & (ids == labels)
         if self.kind == "one":
@@ -121,19 +125,19 @@ class RetrievalObjective:
 class TaskObjective:
     """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
 
-    The teacher's logits do not change, so they are computed once for all rows; the Trainer puts those of the batch into
-    `teacher_logits`. Token states would fill the memory: for them the teacher runs along.
+    The teacher does not change, so its logits, and the states that its head reads, are computed once for all rows; the
+    Trainer puts those of the batch into `teacher_logits` and `teacher_states`.
     """
 
     alpha: float = 0.1
     kind: Literal["all", "one"] = "all"
     candidates: int = 1024
     positions: int = 2048
-    teacher: PreTrainedModel | None = None
     distill_logits: float = 0.0
     distill_states: float = 0.0
     temperature: float = 2.0
     teacher_logits: Tensor | None = None
+    teacher_states: Tensor | None = None
     metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
@@ -146,9 +150,9 @@ class TaskObjective:
             distance = logit_distance(output.logits, self.teacher_logits, inputs["labels"], self.temperature, problem)
             loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
             self.metrics["logit_distance"] = float(distance.detach())
-        if self.teacher is not None and self.distill_states > 0:
-            z = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
-            distance = state_distance(z, teacher_states(self.teacher, inputs), mask)
+        if self.teacher_states is not None:
+            z = model.mux.read_rows(encoded, reads_of(model))
+            distance = state_distance(z, self.teacher_states, mask[:, : z.shape[1]])  # the first token is always own
             loss = loss + self.distill_states * distance
             self.metrics["state_distance"] = float(distance.detach())
         if self.alpha > 0:
@@ -160,7 +164,7 @@ class TaskObjective:
             else:
                 columns, candidates = some_columns(mask, self.positions), self.candidates
                 ids, which = ids[:, columns], at_most(mask[:, columns], self.positions)
-            z = encoded.grouping.ungroup(model.mux.read(encoded, "all", columns))
+            z = model.mux.read_rows(encoded, "all", columns)
             retrieval, accuracy = retrieval_loss(model, z, ids, which, candidates=candidates)
             loss = (1 - self.alpha) * loss + self.alpha * retrieval
             self.metrics |= {"retrieval_loss": float(retrieval.detach()), "retrieval_accuracy": accuracy}
@@ -193,34 +197,47 @@ def logit_distance(
     return F.kl_div(student, F.softmax(teacher.float() / temperature, -1), reduction="batchmean") * temperature**2
 
 
+def reads_of(model: MuxPreTrainedModel) -> Reads:
+    """Which states the head of a classifier of ours reads."""
+    assert model.mux.head is not None
+    reads: Reads = model.mux.head.reads  # type: ignore[assignment]
+    return reads
+
+
 @torch.no_grad()
-def teacher_states(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
-    """The teacher's token states, one row an instance: (i l d)."""
+def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all") -> Tensor:
+    """The teacher's states, one row an instance: (i l d), or (i 1 d) of its first token or the mean of its tokens."""
     given = _plain_inputs(teacher, inputs)
     teacher.to(next(iter(given.values())).device)
     if isinstance(teacher, MuxPreTrainedModel):
-        encoded = teacher.encode(**given, group_size=1)
-        return encoded.grouping.ungroup(teacher.mux.read(encoded, "all"))
+        return teacher.mux.read_rows(teacher.encode(**given, group_size=1), reads)
     states: Tensor = teacher.base_model(**given).last_hidden_state
-    return states
+    if reads == "pool":
+        return mean_over_own_tokens(states.unsqueeze(1), own_tokens(inputs).unsqueeze(1)).squeeze(1)
+    return states[:, :1] if reads == "first" else states
 
 
 @torch.inference_mode()
-def teacher_answers(teacher: PreTrainedModel, rows: Rows, *, bf16: bool, batch_rows: int = 128) -> Tensor:
-    """The teacher's logits for all rows, one instance a pass: (i c), or (all tokens, c) for a tagger."""
+def ask_teacher(teacher: PreTrainedModel, rows: Rows, ask: Callable[[Inputs], Tensor], *, bf16: bool) -> Tensor:
+    """What `ask` says of all rows, in batches: (i ...), or (all tokens, ...) where rows have a label a token."""
     lengths = rows.ends - rows.starts
-    order = lengths.argsort()  # rows of one length together: little padding
     answers: list[Tensor] = [torch.empty(0)] * len(rows)
-    size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     teacher.to(device)
-    for some in torch.split(order, batch_rows):
-        given = {name: x.to(device) for name, x in _plain_inputs(teacher, dict(rows.batch(some))).items()}
+    for some in torch.split(lengths.argsort(), TEACHER_ROWS):  # rows of one length together: little padding
+        given: Inputs = {name: x.to(device) for name, x in rows.batch(some).items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            logits = teacher(**given, **size).logits.float().cpu()
-        for row, answer in zip(some.tolist(), logits, strict=True):
+            found = ask(given).cpu()
+        for row, answer in zip(some.tolist(), found, strict=True):
             answers[row] = answer if rows.token_labels is None else answer[: int(lengths[row])]
     return torch.stack(answers) if rows.token_labels is None else torch.cat(answers)
+
+
+def teacher_logits(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
+    """The teacher's logits, one instance a pass: (i c), or (i l c) for a tagger."""
+    size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
+    logits: Tensor = teacher(**_plain_inputs(teacher, inputs), **size).logits
+    return logits.float()
 
 
 def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:

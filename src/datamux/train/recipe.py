@@ -89,7 +89,8 @@ class RunSettings:
     eval_steps: int = 500
     eval_rows: int = 2000
     save_steps: int = 250
-    group_by_length: bool = False  # batches of similar lengths: less padding, for models that mix nothing
+    group_by_length: bool = False  # batches of similar lengths: less padding
+    length_noise: float = 0.0  # how unlike those lengths may be: up to exp(noise) times longer or shorter
     plain: bool = False  # train the plain model instead: the baseline, in the same harness
 
 
@@ -105,7 +106,7 @@ class Recipe:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Name -> file of the recipes in the package: "small/sst2-n20", "paper/..."."""
+    """Name -> file of the recipes in the package: "small/sst2-n40", "paper/..."."""
     root = Path(str(files("datamux"))) / "recipes"
     return {str(file.relative_to(root).with_suffix("")): file for file in sorted(root.rglob("*.toml"))}
 
@@ -157,6 +158,7 @@ def _check(recipe: Recipe) -> None:
     _check_range("warmup.mask_rate", recipe.warmup.mask_rate, 0.0, 0.9)
     _check_range("task.alpha", recipe.task.alpha, 0.0, 1.0)
     _check_range("task.distill_logits", recipe.task.distill_logits, 0.0, 1.0)
+    _check_range("run.length_noise", recipe.run.length_noise, 0.0, 5.0)
     check_at_least_one("model.num_instances", recipe.model.num_instances)
 
 

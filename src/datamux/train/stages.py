@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,20 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
+from datamux.reads import Reads
+from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Task, corpus_task, find_labels_of, get_task, load_split
 from datamux.train.build import build, copy_head, load_teacher
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_lines, find_tokenizer, first_process_first, held_out_examples
-from datamux.train.losses import RetrievalObjective, TaskObjective, teacher_answers
+from datamux.train.losses import (
+    RetrievalObjective,
+    TaskObjective,
+    ask_teacher,
+    reads_of,
+    teacher_logits,
+    teacher_states,
+)
 from datamux.train.recipe import Recipe, parse_recipe
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
@@ -149,18 +158,15 @@ def train_task(
     if head_from:
         copy_head(head_from, model)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
-    if teacher is not None and settings.distill_logits > 0:
+    if teacher is not None:
         with first_process_first():
-            rows.teacher_logits = cached(
-                folder / "teacher.pt", lambda: teacher_answers(teacher, rows, bf16=recipe.run.bf16)
-            )
+            _ask_teacher(teacher, rows, recipe, folder, reads_of(model))
     objective = TaskObjective(
         alpha=settings.alpha,
         kind="one" if settings.objective == "one" else "all",
         candidates=settings.candidates,
         positions=settings.positions,
         temperature=settings.temperature,
-        teacher=teacher,
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
     )
@@ -200,10 +206,26 @@ def train_task(
         watch="task_loss",
         groups=settings.groups,
         min_rows=settings.min_rows,
+        length_noise=recipe.run.length_noise,
         callbacks=[StopEarly(settings.patience, curriculum)] if patient else None,
         **evaluation,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
+
+
+def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads) -> None:
+    """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
+    bf16 = recipe.run.bf16
+    if recipe.task.distill_logits > 0:
+        rows.teacher_logits = cached(
+            folder / "teacher-logits.pt",
+            lambda: ask_teacher(teacher, rows, partial(teacher_logits, teacher), bf16=bf16),
+        )
+    if recipe.task.distill_states > 0:
+        rows.teacher_states = cached(
+            folder / "teacher-states.pt",
+            lambda: ask_teacher(teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16).bfloat16(),
+        )
 
 
 def _run(

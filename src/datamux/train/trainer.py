@@ -3,15 +3,16 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
-from transformers.trainer_pt_utils import get_length_grouped_indices
 
 from datamux.tasks.rows import Rows
 from datamux.train.curriculum import Curriculum, CurriculumState
@@ -37,6 +38,7 @@ class MuxTrainer(Trainer):
         groups: int,
         min_rows: int = 0,
         mask: tuple[float, int] | None = None,
+        length_noise: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -50,6 +52,7 @@ class MuxTrainer(Trainer):
         self.groups = groups
         self.min_rows = min_rows
         self.mask = mask
+        self.length_noise = length_noise
         self.add_callback(CurriculumState(curriculum))
         self._sums: dict[str, list[float]] = {}
         self._since = time.perf_counter()
@@ -66,7 +69,9 @@ class MuxTrainer(Trainer):
             rows["input_ids"] = mask_words(rows["input_ids"], rows["attention_mask"], *self.mask)
         if isinstance(self.objective, TaskObjective):
             self.objective.teacher_logits = rows.pop("teacher_logits", None)
-        output = model(**rows, group_size=k)
+            self.objective.teacher_states = rows.pop("teacher_states", None)
+        with trainable_attention(rows["input_ids"].device):
+            output = model(**rows, group_size=k)
         watched = torch.tensor(self.objective.metrics[self.watch], device=output.loss.device)
         self.curriculum.observe(step, k, float(self.accelerator.reduce(watched, "mean")))
         for name, value in self.objective.metrics.items():
@@ -76,7 +81,7 @@ class MuxTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         if self.args.train_sampling_strategy != "group_by_length":
             return super()._get_train_sampler(train_dataset)
-        return SimilarLengths(self.train_dataset, self.args.train_batch_size, self.args.seed)
+        return SimilarLengths(self.train_dataset, self.args.train_batch_size, self.args.seed, self.length_noise)
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "loss" in logs and self._sums:
@@ -104,17 +109,28 @@ def take_rows(batch: Batch, rows: int) -> Batch:
         and batch["labels"].shape == batch["input_ids"].shape
         and not batch["labels"].is_floating_point()
     ):
-        a_token |= {"labels", "teacher_logits"}
+        a_token |= {"labels", "teacher_logits", "teacher_states"}
     return {name: values[:, :tokens] if name in a_token else values for name, values in taken.items()}
 
 
-class SimilarLengths(Sampler[int]):
-    """Every row once an epoch, in batches of similar lengths. The order depends on seed and epoch alone."""
+def trainable_attention(device: torch.device) -> AbstractContextManager[None]:
+    """On a CPU, the plain kernel: the backward pass of the fused one takes ten times as long there."""
+    context: AbstractContextManager[None] = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
+    return context
 
-    def __init__(self, rows: Rows, batch_rows: int, seed: int) -> None:
-        self.lengths = (rows.ends - rows.starts).tolist()
+
+class SimilarLengths(Sampler[int]):
+    """Every row once an epoch, in batches of similar lengths. The order depends on seed and epoch alone.
+
+    `noise` takes each length up to exp(noise) times longer or shorter than it is, so that groups also hold texts of
+    different lengths: a model that mixes must have seen that.
+    """
+
+    def __init__(self, rows: Rows, batch_rows: int, seed: int, noise: float = 0.0) -> None:
+        self.lengths = (rows.ends - rows.starts).float()
         self.batch_rows = batch_rows
         self.seed = seed
+        self.noise = noise
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -125,7 +141,14 @@ class SimilarLengths(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        return iter(get_length_grouped_indices(self.lengths, self.batch_rows, generator=generator))
+        noise = self.noise * (2 * torch.rand(len(self), generator=generator) - 1)
+        lengths = self.lengths * noise.exp()
+        batches: list[Tensor] = []
+        for some in torch.randperm(len(self), generator=generator).split(50 * self.batch_rows):
+            batches += some[lengths[some].argsort()].split(self.batch_rows)
+        *whole, last = batches  # the last may be short, and would shift all after it
+        order = torch.randperm(len(whole), generator=generator).tolist()
+        return iter(torch.cat([*(whole[i] for i in order), last]).tolist())
 
 
 class StopEarly(EarlyStoppingCallback):
