@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A pretrained encoder, as it was run: plain fine-tuning, the same with its upper layers cut off, and multiplexed.
+# A pretrained encoder, as it was run: plain fine-tuning; multiplexed, from the words and from a higher layer; and the rivals,
+# the same encoder with its upper layers cut off. All but the first learn from the plain model.
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -10,20 +11,25 @@ case $task in
   sst2) splits="--split validation --split test" ;;
   *) splits="--split test" ;;
 esac
-evaluate() { $datamux evaluate "$1/task/model" --task "$task" $splits --record "$records/$task/$2-seed$seed.json"; }
+run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record already
+  name=$1 recipe=$2; shift 2
+  settings=(); for setting in "$@"; do settings+=(--set "$setting"); done
+  folder=$runs/minilm-$task-$name-seed$seed record=$records/$task/minilm-$name-seed$seed.json
+  $datamux train "small/minilm-$task-$recipe" -o "$folder" --set run.seed="$seed" "${settings[@]}"
+  [ -f "$record" ] || $datamux evaluate "$folder/task/model" --task "$task" $splits --record "$record"
+}
+warm=$runs/minilm-warmup-n10
+[ -f "$warm/warmup/model/training.json" ] || $datamux train small/minilm-warmup-n10 -o "$warm" --set model.start="$encoder"
+record=$records/wikipedia_en/minilm-n10-seed0.json
+[ -f "$record" ] || $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record "$record"
 
-plain=$runs/minilm-$task-plain-seed$seed
-$datamux train "small/minilm-$task-plain" -o "$plain" --set run.seed="$seed" --set model.start="$encoder"
-evaluate "$plain" minilm-plain-6-layers
-for m in ${MUX_LAYERS:-0 2}; do
-  mux=$runs/minilm-$task-n10-m$m-seed$seed
-  $datamux train "small/minilm-$task-n10" -o "$mux" --set run.seed="$seed" --set model.start="$plain/task/model" \
-    --set task.teacher="$plain/task/model" --set model.mux_layer="$m"
-  evaluate "$mux" "minilm-n10-mux-layer-$m"
+plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
+run plain-6-layers plain model.start="$encoder"
+run n10 n10 model.start="$warm/warmup/model" task.teacher="$plain"
+for m in ${MUX_LAYERS:-1 2}; do
+  run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
 done
-for layers in ${CUT:-3 1}; do
-  cut=$runs/minilm-$task-cut$layers-seed$seed
-  $datamux train "small/minilm-$task-plain" -o "$cut" --set run.seed="$seed" --set model.start="$encoder" \
-    --set model.keep_layers="$layers" --set task.teacher="$plain/task/model" --set task.distill_logits=0.7
-  evaluate "$cut" "minilm-plain-$layers-layers"
+for layers in ${CUT:-3 2 1}; do
+  run "plain-$layers-layers" plain model.start="$encoder" model.keep_layers="$layers" task.teacher="$plain" \
+    task.distill_logits=0.7 task.distill_states=1.0
 done

@@ -72,13 +72,13 @@ def test_warm_up_then_task_with_a_teacher(tmp_path, corpus, sentences):
     assert {"logit_distance", "state_distance", "retrieval_accuracy"} <= logged[0].keys()
 
 
-def test_a_warm_up_in_between_keeps_the_head(tmp_path, corpus, sentences):
+def test_the_head_starts_as_the_teachers(tmp_path, corpus, sentences):
     task = own_task(sentences, ["text"], "label")
     plain = train(recipe(task={"steps": 3, "alpha": 0.0}, run={"plain": True}), tmp_path / "plain", task=task)
     both = recipe(
         model={**TINY["model"], "start": str(plain)},
         warmup={"steps": 2, "corpus": str(corpus), "tokens": 8, "groups": 2},
-        task={"steps": 1, "learning_rate": 0.0, "groups": 2},
+        task={"steps": 1, "learning_rate": 0.0, "groups": 2, "teacher": str(plain)},
     )
     final = load_model(str(train(both, tmp_path / "both", task=task)))
     before = load_model(str(plain))

@@ -136,14 +136,14 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
     return fresh
 
 
-def copy_head(start: str, model: PreTrainedModel) -> None:
-    """Go on with the head of an earlier model of ours, where its labels are the same."""
-    if not _is_ours(AutoConfig.from_pretrained(start)):
+def copy_head(teacher: PreTrainedModel, model: PreTrainedModel) -> None:
+    """Start with the head of a teacher that is one of ours; it has the same labels, or it would not be the teacher."""
+    if not _is_ours(teacher.config):
         return
-    earlier = load_model(start)
-    head = {name: value for name, value in earlier.state_dict().items() if name.startswith("mux.head.")}
-    if head and earlier.config.id2label == model.config.id2label:
-        model.load_state_dict(head, strict=False)
+    given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
+    own = model.state_dict()
+    if all(own[name].shape == value.shape for name, value in given.items()):
+        model.load_state_dict(given, strict=False)
 
 
 def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:

@@ -74,8 +74,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         if task is None:
             raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
         after = replace(recipe, model=replace(recipe.model, start=last))
-        head_from = recipe.model.start if recipe.warmup.steps else ""
-        last = str(train_task(after, folder / "task", tokenizer, task, data_dir, head_from))
+        last = str(train_task(after, folder / "task", tokenizer, task, data_dir))
     return Path(last)
 
 
@@ -139,11 +138,10 @@ def train_task(
     tokenizer: PreTrainedTokenizerBase,
     task: Task,
     data_dir: str | None = None,
-    head_from: str = "",
 ) -> Path:
     """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights.
 
-    `head_from`: an earlier classifier of ours whose head to go on with (a warm-up has none).
+    The head, which a warm-up has none of, is the teacher's where that is one of ours.
     """
     final = folder / "model"
     if (final / "training.json").exists():
@@ -155,12 +153,11 @@ def train_task(
     held_out = held_out_examples(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
-    if head_from:
-        copy_head(head_from, model)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if teacher is not None:
+        copy_head(teacher, model)
         with first_process_first():
-            _ask_teacher(teacher, rows, recipe, folder, reads_of(model))
+            _ask_teacher(teacher, rows, recipe, folder, reads_of(model), model.mux.demultiplexer.out_dim)
     objective = TaskObjective(
         alpha=settings.alpha,
         kind="one" if settings.objective == "one" else "all",
@@ -213,7 +210,7 @@ def train_task(
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
 
 
-def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads) -> None:
+def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads, dim: int) -> None:
     """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
     bf16 = recipe.run.bf16
     if recipe.task.distill_logits > 0:
@@ -226,6 +223,11 @@ def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: P
             folder / "teacher-states.pt",
             lambda: ask_teacher(teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16).bfloat16(),
         )
+        if rows.teacher_states.shape[-1] != dim:
+            raise ValueError(
+                f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
+                "leave task.distill_states at 0 and learn from the logits alone"
+            )
 
 
 def _run(
