@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         MuxForTokenClassification,
         multiplex,
     )
+    from datamux.inference.predictor import Predictor, load
     from datamux.model import Multiplexed
     from datamux.multiplexers import MULTIPLEXERS, Multiplexer, build_multiplexer
 
@@ -32,8 +33,10 @@ _HOME = {
     "MuxForRetrieval": "hub",
     "MuxForSequenceClassification": "hub",
     "MuxForTokenClassification": "hub",
+    "Predictor": "inference.predictor",
     "build_demultiplexer": "demultiplexers",
     "build_multiplexer": "multiplexers",
+    "load": "inference.predictor",
     "multiplex": "hub",
 }
 
@@ -47,8 +50,10 @@ __all__ = [
     "MuxForRetrieval",
     "MuxForSequenceClassification",
     "MuxForTokenClassification",
+    "Predictor",
     "build_demultiplexer",
     "build_multiplexer",
+    "load",
     "multiplex",
 ]
 

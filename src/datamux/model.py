@@ -110,11 +110,15 @@ class Multiplexed(nn.Module):
         )
         own = self._group_mask(x, mask, grouping)  # b n l
         extra = {name: grouping.group(rows) for name, rows in extra.items()}
-        vectors = self.backbone.embed(grouping.group(x), own, **extra)
+        return Encoded(self.encode_groups(grouping.group(x), own, **extra), own, grouping)
+
+    def encode_groups(self, x: Tensor, own: Tensor | None, **extra: Tensor) -> Tensor:
+        """Mix groups (b n l) and run the network once: (b p+l d). `own` is True at each instance's own tokens."""
+        vectors = self.backbone.embed(x, own, **extra)
         vectors, slot_mask = self.demultiplexer.add_prefix(vectors, own)
         mixture = self.multiplexer(vectors, slot_mask)
         attended = slot_mask.any(1) if slot_mask is not None and slot_mask.dim() == 3 else None
-        return Encoded(self.backbone.encode(mixture, attended), own, grouping)
+        return self.backbone.encode(mixture, attended)
 
     def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """Take the instances of `encoded` apart, at the positions asked for: (b n r d).

@@ -245,6 +245,7 @@ def _run(
     model.objective = None
     if trainer.is_world_process_zero():
         model.save_pretrained(final)
+        tokenizer.model_max_length = recipe.model.max_tokens  # what this model has seen; longer texts are cut there
         tokenizer.save_pretrained(final)
         (final / "recipe.json").write_text(_as_json(recipe))
         summary = {

@@ -1,0 +1,1 @@
+"""Texts in, answers out: tokenise ahead, seat texts of similar length together, run, put answers back in order."""

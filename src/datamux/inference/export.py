@@ -1,0 +1,171 @@
+"""Write a model as ONNX or OpenVINO. Dynamic groups, group size and length; a file that disagrees is not written."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoTokenizer
+
+from datamux.errors import check_choice
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.inference.exported import CARD, FILES, INPUTS, load_exported
+from datamux.inference.loading import load_runtime
+from datamux.inference.runtime import Runtime, TorchRuntime
+from datamux.inference.texts import Texts, max_tokens_of
+
+Format = Literal["onnx", "openvino"]
+TOLERANCE = 1e-2  # of a logit, in full precision
+AGREEMENT = 0.95  # share of equal answers that 8-bit weights must keep
+SAMPLES = (
+    "A film that moves at its own pace and earns every minute of it.",
+    "Dull.",
+    "The second half forgets what the first half promised, and the ending helps nobody.",
+    "I would see it again tomorrow",
+    "Neither the songs nor the jokes work, which leaves a plot that was thin to begin with and grows thinner still.",
+    "Warm, quick and funny!",
+    "The bank of Lisbon said on Tuesday that it would lend the city of Porto two hundred million.",
+    "Why was my card declined at the shop in Vienna?",
+)
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How an exported file compares with the model it came from, at one group size."""
+
+    group_size: int
+    rows: int
+    largest_difference: float  # of a logit
+    equal_answers: float
+
+
+class Groups(nn.Module):
+    """What is exported: groups (b n l) in, logits (b n c) or (b n l c) out."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        extra = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        if isinstance(self.model, MuxPreTrainedModel):
+            mux, own = self.model.mux, attention_mask.bool()
+            assert mux.head is not None
+            states = mux.encode_groups(input_ids, own, **extra)
+            logits: Tensor = mux.head(mux.demultiplexer(states, input_ids.shape[1], mux.head.reads, own))
+            return logits
+        flat = {name: x.flatten(0, 1) for name, x in extra.items()}
+        plain = self.model(input_ids=input_ids.flatten(0, 1), attention_mask=attention_mask.flatten(0, 1), **flat)
+        logits = plain.logits
+        return logits.unflatten(0, input_ids.shape[:2])
+
+
+def export_model(
+    name: str, folder: Path, to: Format = "onnx", *, int8: bool = False, texts: Sequence[str] = ()
+) -> list[Parity]:
+    """Export the model `name` into `folder`, with its tokenizer; returns what the comparison found.
+
+    `texts` are compared besides a few of ours. `int8` stores the weights in 8 bits (ONNX alone).
+    """
+    check_choice("format", to, FILES)
+    if int8 and to != "onnx":
+        raise ValueError("8-bit weights are made for ONNX alone: --to onnx --int8")
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty; choose another folder")
+    runtime, config, token_level = load_runtime(name, device="cpu", bf16=False, compiled=False)
+    if not isinstance(runtime, TorchRuntime):
+        raise ValueError(f"{name} is exported already")
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    encoder = getattr(config, "backbone_config", config)
+    inputs = list(INPUTS if getattr(encoder, "type_vocab_size", 0) > 1 else INPUTS[:2])
+    card = {
+        "format": to,
+        "int8": int8,
+        "num_instances": runtime.num_instances,
+        "token_level": token_level,
+        "inputs": inputs,
+    }
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place)
+        _write(runtime, made, to, inputs, int8)
+        (made / CARD).write_text(json.dumps(card, indent=1))
+        exported = load_exported(made, config)
+        assert exported is not None
+        found = compare(
+            runtime, exported, Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level), texts
+        )
+        _refuse(found, int8)
+        (made / CARD).write_text(json.dumps(card | {"parity": [asdict(parity) for parity in found]}, indent=1))
+        config.save_pretrained(made)
+        tokenizer.save_pretrained(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(made, folder, dirs_exist_ok=True)
+    return found
+
+
+def compare(eager: Runtime, exported: Runtime, texts: Texts, more: Sequence[str] = ()) -> list[Parity]:
+    """Both answer the same texts at the smallest, the largest and a middle group size, in batches of several shapes."""
+    n = eager.num_instances
+    window = texts.window([*SAMPLES * (3 * n // len(SAMPLES) + 1), *more])  # three groups at least, one incomplete
+    found = []
+    for k in sorted({1, max(1, n // 2), n}):
+        rows = len(window.lengths)
+        difference, equal, count = 0.0, 0.0, 0
+        for start in range(0, rows, 4 * k):
+            some = list(range(start, min(start + 4 * k, rows)))
+            batch = window.rows.batch(some)
+            own = batch["attention_mask"].bool()
+            one, other = eager.logits(batch, k), exported.logits(batch, k)
+            if one.dim() == 3:
+                one, other = one[own], other[own]
+            difference = max(difference, float((one - other).abs().max()))
+            equal += float((one.argmax(-1) == other.argmax(-1)).float().sum())
+            count += len(one)
+        found.append(Parity(k, rows, difference, equal / count))
+    return found
+
+
+def _write(runtime: TorchRuntime, folder: Path, to: str, inputs: list[str], int8: bool) -> None:
+    n = runtime.num_instances
+    shape = (3, min(n, 2), 8)
+    example = {name: torch.ones(shape, dtype=torch.long) for name in inputs}
+    dynamic = torch.export.Dim.DYNAMIC
+    sizes = {0: dynamic, 2: dynamic} | ({1: dynamic} if n > 1 else {})
+    file = folder / FILES["onnx"]
+    torch.onnx.export(
+        Groups(runtime.model).eval(),
+        kwargs=example,
+        f=str(file),
+        input_names=inputs,
+        output_names=["logits"],
+        dynamic_shapes=dict.fromkeys(inputs, sizes),
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+    if int8:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        full = file.rename(folder / "full.onnx")
+        quantize_dynamic(str(full), str(file), weight_type=QuantType.QInt8)
+        full.unlink()
+    if to == "openvino":
+        import openvino
+
+        openvino.save_model(openvino.convert_model(str(file)), str(folder / FILES[to]), compress_to_fp16=False)
+        file.unlink()
+
+
+def _refuse(found: list[Parity], int8: bool) -> None:
+    for parity in found:
+        wrong = parity.equal_answers < AGREEMENT if int8 else parity.largest_difference > TOLERANCE
+        if wrong:
+            raise ValueError(
+                f"the exported model disagrees with the original at group size {parity.group_size}: logits differ by up "
+                f"to {parity.largest_difference:.3g}, {parity.equal_answers:.1%} of the answers are equal; nothing was written"
+            )

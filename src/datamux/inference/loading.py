@@ -1,0 +1,36 @@
+"""From a name to what runs: our own models, plain Hugging Face classifiers, exported files."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
+
+from datamux.hub import MuxConfig, MuxForTokenClassification
+from datamux.hub.multiplex import load_model
+from datamux.inference.exported import load_exported
+from datamux.inference.runtime import Runtime, TorchRuntime
+
+
+def load_runtime(name: str, *, device: str | None, bf16: bool, compiled: bool) -> tuple[Runtime, Any, bool]:
+    """(what runs, its configuration, whether it tags tokens)."""
+    config = AutoConfig.from_pretrained(name)
+    exported = load_exported(Path(name), config)
+    if exported is not None:
+        return exported, config, exported.token_level
+    if config.model_type == MuxConfig.model_type:
+        model: PreTrainedModel = load_model(name)
+        token_level = isinstance(model, MuxForTokenClassification)
+        if model.mux.head is None:
+            raise ValueError(f"{name} has no task head yet: it is a warm-up; train it on a task first (datamux train)")
+    else:
+        token_level = any("TokenClassification" in kind for kind in config.architectures or ())
+        auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
+        model = auto.from_pretrained(name, dtype=torch.float32)
+    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return TorchRuntime(model, bf16=bf16, compiled=compiled), config, token_level

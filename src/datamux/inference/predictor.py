@@ -1,0 +1,186 @@
+"""`datamux.load(name)`, then `predictor(texts)`: answers in input order, as a Hugging Face pipeline would give them."""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from datamux.errors import check_at_least_one
+from datamux.grouping import check_group_size
+from datamux.inference.answers import Answer, label_answers, span_answer
+from datamux.inference.loading import load_runtime
+from datamux.inference.plan import plan_passes
+from datamux.inference.runtime import Runtime, groups_that_fit
+from datamux.inference.texts import Text, Texts, Window, max_tokens_of
+
+logger = logging.getLogger(__name__)
+WINDOW = 8192  # texts that are tokenised and sorted by length together
+
+
+class Predictor:
+    """Answers texts with a multiplexed (or plain) classifier or tagger.
+
+    `memory` bounds what one pass may take, in bytes. `config` names the labels and the kind of problem.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        tokenizer: PreTrainedTokenizerBase,
+        config: Any,
+        *,
+        token_level: bool,
+        memory: int = 1 << 30,
+    ) -> None:
+        self.runtime = runtime
+        self.token_level = token_level
+        self.memory = memory
+        self.names = [config.id2label[c] for c in range(len(config.id2label))]
+        self.problem = config.problem_type or "single_label_classification"
+        self.texts = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
+
+    @property
+    def num_instances(self) -> int:
+        """How many texts may share a pass."""
+        return self.runtime.num_instances
+
+    def __call__(
+        self,
+        texts: str | Path | Iterable[Text],
+        group_size: int | None = None,
+        *,
+        top_k: int = 1,
+        progress: bool = False,
+    ) -> Any:
+        """A list for a list; for a generator, or the lines of a file (a `Path`), an iterator. One text: its answer.
+
+        `group_size`: how many texts share a pass, 1 to `num_instances` (the default).
+        """
+        options: dict[str, Any] = {"group_size": group_size, "top_k": top_k, "progress": progress}
+        if isinstance(texts, str):
+            (answer,) = self.stream([texts], **options)
+            return answer if self.token_level else [answer]
+        if isinstance(texts, Path):
+            return self.stream(_lines(texts), **options)
+        if isinstance(texts, Sequence):
+            return list(self.stream(texts, **options))
+        return self.stream(texts, **options)
+
+    def stream(
+        self,
+        texts: Iterable[Text],
+        *,
+        group_size: int | None = None,
+        top_k: int = 1,
+        progress: bool = False,
+        window: int = WINDOW,
+    ) -> Iterator[Answer]:
+        """Answers in input order, while later texts are still being read and tokenised."""
+        k = self.num_instances if group_size is None else group_size
+        check_group_size(k, self.num_instances)
+        check_at_least_one("window", window)
+        check_at_least_one("top_k", top_k)
+        return self._stream(texts, k, top_k, progress, window)
+
+    def _stream(self, texts: Iterable[Text], k: int, top_k: int, progress: bool, size: int) -> Iterator[Answer]:
+        letters = sum(_letters(text) for text in texts) if progress and isinstance(texts, Sequence) else None
+        with ThreadPoolExecutor(1) as ahead, Progress(letters, shown=progress) as bar:
+            pending: deque[Any] = deque()
+            for some in _windows(texts, size):
+                pending.append(ahead.submit(self.texts.window, some))
+                if len(pending) > 1:
+                    yield from self._answer(pending.popleft().result(), k, top_k, bar)
+            while pending:
+                yield from self._answer(pending.popleft().result(), k, top_k, bar)
+
+    def _answer(self, window: Window, k: int, top_k: int, bar: "Progress") -> list[Answer]:
+        bar.learn(window)
+        answers: list[Answer] = [None] * len(window.texts)
+        for rows, logits in self.passes(window, k):
+            if window.words is None:
+                found = label_answers(logits, self.names, self.problem, top_k)
+            else:
+                found = [
+                    span_answer(window.texts[row], window.words[row], answer, self.names)
+                    for row, answer in zip(rows, logits, strict=True)
+                ]
+            for row, answer in zip(rows, found, strict=True):
+                answers[row] = answer
+            bar.advance(sum(window.lengths[row] for row in rows))
+        return answers
+
+    def passes(self, window: Window, group_size: int) -> Iterator[tuple[list[int], Tensor]]:
+        """Run a window: the row numbers of each pass and their logits."""
+        fits = partial(groups_that_fit, self.runtime, group_size=group_size, memory=self.memory)
+        for rows in plan_passes(window.lengths, group_size, fits):
+            yield rows, self.runtime.logits(window.rows.batch(rows), min(group_size, len(rows)))
+
+
+class Progress:
+    """A bar that counts tokens: texts are run longest first, so a count of texts would promise too little time.
+
+    The total is what is known so far, scaled by the letters that are still to come.
+    """
+
+    def __init__(self, letters: int | None, *, shown: bool) -> None:
+        self.letters = letters
+        self.tokens_known = self.letters_known = self.cut = 0
+        self.bar: Any = tqdm(unit=" tokens", unit_scale=True, disable=not shown)
+
+    def learn(self, window: Window) -> None:
+        self.tokens_known += sum(window.lengths)
+        self.letters_known += sum(map(len, window.texts))
+        self.cut += window.cut
+        if self.letters is not None:
+            self.bar.total = round(self.tokens_known * max(1.0, self.letters / max(1, self.letters_known)))
+
+    def advance(self, tokens: int) -> None:
+        self.bar.update(tokens)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()
+        if self.cut:
+            logger.warning("%d texts were longer than the model takes, and were cut", self.cut)
+
+
+def load(
+    name: str | Path,
+    *,
+    device: str | None = None,
+    bf16: bool = False,
+    compiled: bool = False,
+    memory: int = 1 << 30,
+) -> Predictor:
+    """A predictor from a folder or Hub name: a model of ours, an exported one, or a plain Hugging Face classifier."""
+    runtime, config, token_level = load_runtime(str(name), device=device, bf16=bf16, compiled=compiled)
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    return Predictor(runtime, tokenizer, config, token_level=token_level, memory=memory)
+
+
+def _windows(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
+    iterator = iter(texts)
+    for first in iterator:
+        yield list(chain([first], islice(iterator, size - 1)))
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with file.open(encoding="utf-8") as lines:
+        yield from (line.rstrip("\n") for line in lines)
+
+
+def _letters(text: Text) -> int:
+    if isinstance(text, dict):
+        return sum(map(len, text.values()))
+    return len(text) if isinstance(text, str) else sum(map(len, text))

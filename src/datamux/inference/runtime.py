@@ -1,0 +1,69 @@
+"""What runs a batch of rows: torch here, exported models in `exported.py`. All speak the same three words."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from datamux.hub.models import MuxPreTrainedModel
+
+Batch = dict[str, Tensor]
+POSITIONS = {"cpu": 4096, "cuda": 65_536}  # of one pass: more brings no speed, only memory
+
+
+class Runtime(Protocol):
+    """`num_instances`: how many rows may share a pass."""
+
+    num_instances: int
+    device: torch.device
+
+    def logits(self, batch: Batch, group_size: int) -> Tensor:
+        """(i c) or (i l c), on the CPU, in full precision."""
+        ...
+
+    def bytes_a_group(self, tokens: int, group_size: int) -> int:
+        """About how much memory one group of that length takes while it runs."""
+        ...
+
+
+class TorchRuntime:
+    """A model of ours, or any plain Hugging Face classifier (then one row a pass).
+
+    `bf16` runs in half precision; `compiled` lets torch write the code for this model, which takes a minute at the first pass.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, bf16: bool = False, compiled: bool = False) -> None:
+        self.model = model.eval()
+        self.multiplexed = isinstance(model, MuxPreTrainedModel)
+        self.num_instances: int = model.config.num_instances if self.multiplexed else 1
+        self.device = model.device
+        self.bf16 = bf16
+        self._forward: Any = torch.compile(model, dynamic=True) if compiled else model
+
+    @torch.inference_mode()
+    def logits(self, batch: Batch, group_size: int) -> Tensor:
+        given = {name: x.to(self.device) for name, x in batch.items()}
+        if bool(given["attention_mask"].all()) and len(given["input_ids"]) % group_size == 0:
+            del given["attention_mask"]  # nothing is padded, so nothing need be masked
+        size = {"group_size": group_size} if self.multiplexed else {}
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            found: Tensor = self._forward(**given, **size).logits
+        return found.float().cpu()
+
+    def bytes_a_group(self, tokens: int, group_size: int) -> int:
+        return bytes_a_group(self.model.config, tokens, group_size)
+
+
+def bytes_a_group(config: Any, tokens: int, group_size: int) -> int:
+    """Word vectors of all instances, the widest layer with its inputs, and attention; four bytes each."""
+    encoder = getattr(config, "backbone_config", config)
+    hidden, heads = encoder.hidden_size, encoder.num_attention_heads
+    wide = getattr(encoder, "intermediate_size", None) or 4 * hidden
+    return 4 * tokens * (group_size * hidden + 2 * wide + 6 * hidden + heads * tokens)
+
+
+def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, memory: int) -> int:
+    """How many groups of that length one pass may hold, for `memory` bytes."""
+    enough = POSITIONS.get(runtime.device.type, POSITIONS["cpu"]) // max(1, tokens)
+    return max(1, min(enough, memory // runtime.bytes_a_group(tokens, group_size)))

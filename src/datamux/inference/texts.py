@@ -1,0 +1,104 @@
+"""Texts to token ids, and for taggers where each word stands. The Rust tokenizer is asked directly: it is the fast way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from datamux.inference.answers import Word
+from datamux.tasks.rows import Rows
+
+Text = Any  # a str; a pair of them; a dict with "text" and "text_pair"; for taggers also a list of words
+UNLIMITED = 100_000  # tokenizers that know no limit say so with a very large number
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some texts, tokenised."""
+
+    texts: list[str]
+    rows: Rows
+    lengths: list[int]
+    words: list[list[Word]] | None  # of each text, for a tagger
+    cut: int  # how many texts were longer than the model takes
+
+
+class Texts:
+    """Turns texts into rows. `max_tokens`: longer texts are cut there."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_tokens: int, *, token_level: bool) -> None:
+        if not tokenizer.is_fast:
+            raise ValueError(
+                f"{type(tokenizer).__name__} is a slow tokenizer; datamux needs a fast one (tokenizer.json)"
+            )
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.token_level = token_level
+        self._backend = tokenizer.backend_tokenizer
+        self._backend.no_padding()
+        self._backend.enable_truncation(max_tokens)
+
+    def window(self, texts: Sequence[Text]) -> Window:
+        given = [_as_input(text, self.token_level) for text in texts]
+        is_words = self.token_level and any(isinstance(text, list) for text in given)
+        if is_words:
+            given = [text if isinstance(text, list) else text.split() for text in given]
+        encode = self._backend.encode_batch if self.token_level else self._backend.encode_batch_fast
+        encodings = encode(given, is_pretokenized=is_words)
+        ids = [encoding.ids for encoding in encodings]
+        pairs = any(isinstance(text, tuple) for text in given)
+        types = [encoding.type_ids for encoding in encodings] if pairs else None
+        rows = Rows(ids, pad_id=self.tokenizer.pad_token_id or 0, token_types=types)
+        words = None
+        if self.token_level:
+            words = [_words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
+        return Window(
+            texts=[" ".join(text) if isinstance(text, list | tuple) else text for text in given],
+            rows=rows,
+            lengths=[len(row) for row in ids],
+            words=words,
+            cut=sum(bool(encoding.overflowing) for encoding in encodings),
+        )
+
+
+def max_tokens_of(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
+    """What the tokenizer was saved with, or else how many positions the encoder has."""
+    encoder = getattr(config, "backbone_config", config)
+    known = [tokenizer.model_max_length, getattr(encoder, "max_position_embeddings", None)]
+    limits = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
+    return min(limits, default=512)
+
+
+def _as_input(text: Text, token_level: bool) -> Any:
+    """What the tokenizer takes: a text, a (text, text) pair, or a list of words."""
+    if isinstance(text, dict):
+        text = (text["text"], text["text_pair"]) if text.get("text_pair") is not None else text["text"]
+    if isinstance(text, str):
+        return text
+    if token_level and isinstance(text, list) and all(isinstance(word, str) for word in text):
+        return text
+    if not token_level and isinstance(text, tuple | list) and len(text) == 2 and all(isinstance(t, str) for t in text):
+        return tuple(text)
+    wanted = "a text or a list of words" if token_level else "a text, a pair of texts, or {'text', 'text_pair'}"
+    raise ValueError(f"expected {wanted}, got {text!r}")
+
+
+def _words_of(encoding: Any, text: str | list[str]) -> list[Word]:
+    """The words whose first piece was not cut off; offsets are those of the text (words joined by single spaces)."""
+    starts = [0]
+    if isinstance(text, list):
+        for word in text:
+            starts.append(starts[-1] + len(word) + 1)
+    words: list[Word] = []
+    before = None
+    for token, (number, (start, end)) in enumerate(zip(encoding.word_ids, encoding.offsets, strict=True)):
+        if number is None:
+            continue
+        shift = starts[number] if isinstance(text, list) else 0
+        if number == before:
+            words[-1] = Word(words[-1].start, shift + end, words[-1].token)
+        else:
+            words.append(Word(shift + start, shift + end, token))
+        before = number
+    return words
