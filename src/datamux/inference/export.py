@@ -81,24 +81,13 @@ def export_model(
     if not isinstance(runtime, TorchRuntime):
         raise ValueError(f"{name} is exported already")
     tokenizer = AutoTokenizer.from_pretrained(name)
-    encoder = getattr(config, "backbone_config", config)
-    inputs = list(INPUTS if getattr(encoder, "type_vocab_size", 0) > 1 else INPUTS[:2])
-    card = {
-        "format": to,
-        "int8": int8,
-        "num_instances": runtime.num_instances,
-        "token_level": token_level,
-        "inputs": inputs,
-    }
+    sample = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
     with tempfile.TemporaryDirectory() as place:
         made = Path(place)
-        _write(runtime, made, to, inputs, int8)
-        (made / CARD).write_text(json.dumps(card, indent=1))
+        card = write_exported(runtime, made, to, int8=int8)
         exported = load_exported(made, config)
         assert exported is not None
-        found = compare(
-            runtime, exported, Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level), texts
-        )
+        found = compare(runtime, exported, sample, texts)
         _refuse(found, int8)
         (made / CARD).write_text(json.dumps(card | {"parity": [asdict(parity) for parity in found]}, indent=1))
         config.save_pretrained(made)
@@ -130,15 +119,19 @@ def compare(eager: Runtime, exported: Runtime, texts: Texts, more: Sequence[str]
     return found
 
 
-def _write(runtime: TorchRuntime, folder: Path, to: str, inputs: list[str], int8: bool) -> None:
-    n = runtime.num_instances
+def write_exported(runtime: TorchRuntime, folder: Path, to: Format, *, int8: bool) -> dict[str, Any]:
+    """Write the file and its card, without any comparison; returns the card."""
+    model, n = runtime.model, runtime.num_instances
+    encoder = getattr(model.config, "backbone_config", model.config)
+    inputs = list(INPUTS if getattr(encoder, "type_vocab_size", 0) > 1 else INPUTS[:2])
+    token_level = "TokenClassification" in type(model).__name__
     shape = (3, min(n, 2), 8)
     example = {name: torch.ones(shape, dtype=torch.long) for name in inputs}
     dynamic = torch.export.Dim.DYNAMIC
     sizes = {0: dynamic, 2: dynamic} | ({1: dynamic} if n > 1 else {})
     file = folder / FILES["onnx"]
     torch.onnx.export(
-        Groups(runtime.model).eval(),
+        Groups(model).eval(),
         kwargs=example,
         f=str(file),
         input_names=inputs,
@@ -159,6 +152,9 @@ def _write(runtime: TorchRuntime, folder: Path, to: str, inputs: list[str], int8
 
         openvino.save_model(openvino.convert_model(str(file)), str(folder / FILES[to]), compress_to_fp16=False)
         file.unlink()
+    card = {"format": to, "int8": int8, "num_instances": n, "token_level": token_level, "inputs": inputs}
+    (folder / CARD).write_text(json.dumps(card, indent=1))
+    return card
 
 
 def _refuse(found: list[Parity], int8: bool) -> None:
@@ -166,6 +162,7 @@ def _refuse(found: list[Parity], int8: bool) -> None:
         wrong = parity.equal_answers < AGREEMENT if int8 else parity.largest_difference > TOLERANCE
         if wrong:
             raise ValueError(
-                f"the exported model disagrees with the original at group size {parity.group_size}: logits differ by up "
-                f"to {parity.largest_difference:.3g}, {parity.equal_answers:.1%} of the answers are equal; nothing was written"
+                f"the exported model disagrees with the original at group size {parity.group_size}: "
+                f"logits differ by up to {parity.largest_difference:.3g}, "
+                f"{parity.equal_answers:.1%} of the answers are equal; nothing was written"
             )

@@ -1,4 +1,4 @@
-"""Models that were exported: ONNX Runtime and OpenVINO. Groups (b n l) in, logits out; any group size up to the capacity."""
+"""Models that were exported: ONNX Runtime and OpenVINO. Groups (b n l) in, logits out, at any group size."""
 
 import json
 from collections.abc import Callable

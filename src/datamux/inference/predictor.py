@@ -4,13 +4,10 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -18,8 +15,7 @@ from datamux.errors import check_at_least_one
 from datamux.grouping import check_group_size
 from datamux.inference.answers import Answer, label_answers, span_answer
 from datamux.inference.loading import load_runtime
-from datamux.inference.plan import plan_passes
-from datamux.inference.runtime import Runtime, groups_that_fit
+from datamux.inference.runtime import MEMORY, Runtime, run_passes
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
 
 logger = logging.getLogger(__name__)
@@ -29,7 +25,8 @@ WINDOW = 8192  # texts that are tokenised and sorted by length together
 class Predictor:
     """Answers texts with a multiplexed (or plain) classifier or tagger.
 
-    `memory` bounds what one pass may take, in bytes. `config` names the labels and the kind of problem.
+    `config` names the labels and the kind of problem. One pass runs about `positions` positions, if that takes no more
+    than `memory` bytes.
     """
 
     def __init__(
@@ -39,9 +36,11 @@ class Predictor:
         config: Any,
         *,
         token_level: bool,
-        memory: int = 1 << 30,
+        positions: int | None = None,
+        memory: int = MEMORY,
     ) -> None:
         self.runtime = runtime
+        self.positions = positions
         self.token_level = token_level
         self.memory = memory
         self.names = [config.id2label[c] for c in range(len(config.id2label))]
@@ -105,7 +104,7 @@ class Predictor:
     def _answer(self, window: Window, k: int, top_k: int, bar: "Progress") -> list[Answer]:
         bar.learn(window)
         answers: list[Answer] = [None] * len(window.texts)
-        for rows, logits in self.passes(window, k):
+        for rows, logits in run_passes(self.runtime, window.rows, k, positions=self.positions, memory=self.memory):
             if window.words is None:
                 found = label_answers(logits, self.names, self.problem, top_k)
             else:
@@ -117,12 +116,6 @@ class Predictor:
                 answers[row] = answer
             bar.advance(sum(window.lengths[row] for row in rows))
         return answers
-
-    def passes(self, window: Window, group_size: int) -> Iterator[tuple[list[int], Tensor]]:
-        """Run a window: the row numbers of each pass and their logits."""
-        fits = partial(groups_that_fit, self.runtime, group_size=group_size, memory=self.memory)
-        for rows in plan_passes(window.lengths, group_size, fits):
-            yield rows, self.runtime.logits(window.rows.batch(rows), min(group_size, len(rows)))
 
 
 class Progress:
@@ -161,7 +154,7 @@ def load(
     device: str | None = None,
     bf16: bool = False,
     compiled: bool = False,
-    memory: int = 1 << 30,
+    memory: int = MEMORY,
 ) -> Predictor:
     """A predictor from a folder or Hub name: a model of ours, an exported one, or a plain Hugging Face classifier."""
     runtime, config, token_level = load_runtime(str(name), device=device, bf16=bf16, compiled=compiled)

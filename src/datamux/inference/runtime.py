@@ -1,5 +1,7 @@
-"""What runs a batch of rows: torch here, exported models in `exported.py`. All speak the same three words."""
+"""What runs rows, in passes that fit: torch here, exported models in `exported.py`."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -7,9 +9,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from datamux.hub.models import MuxPreTrainedModel
+from datamux.inference.plan import plan_passes
+from datamux.tasks.rows import Rows
 
 Batch = dict[str, Tensor]
 POSITIONS = {"cpu": 4096, "cuda": 65_536}  # of one pass: more brings no speed, only memory
+MEMORY = 1 << 30  # bytes of one pass
 
 
 class Runtime(Protocol):
@@ -30,7 +35,7 @@ class Runtime(Protocol):
 class TorchRuntime:
     """A model of ours, or any plain Hugging Face classifier (then one row a pass).
 
-    `bf16` runs in half precision; `compiled` lets torch write the code for this model, which takes a minute at the first pass.
+    `bf16` runs in half precision; `compiled` lets torch write code for this model, a minute's work at the first pass.
     """
 
     def __init__(self, model: PreTrainedModel, *, bf16: bool = False, compiled: bool = False) -> None:
@@ -63,7 +68,16 @@ def bytes_a_group(config: Any, tokens: int, group_size: int) -> int:
     return 4 * tokens * (group_size * hidden + 2 * wide + 6 * hidden + heads * tokens)
 
 
-def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, memory: int) -> int:
-    """How many groups of that length one pass may hold, for `memory` bytes."""
-    enough = POSITIONS.get(runtime.device.type, POSITIONS["cpu"]) // max(1, tokens)
-    return max(1, min(enough, memory // runtime.bytes_a_group(tokens, group_size)))
+def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, *, positions: int, memory: int) -> int:
+    """How many groups of that length one pass may hold, for so many positions and bytes."""
+    return max(1, min(positions // max(1, tokens), memory // runtime.bytes_a_group(tokens, group_size)))
+
+
+def run_passes(
+    runtime: Runtime, rows: Rows, group_size: int, *, positions: int | None = None, memory: int = MEMORY
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Run all rows, those of similar length together: the row numbers of each pass, and their logits."""
+    positions = positions or POSITIONS.get(runtime.device.type, POSITIONS["cpu"])
+    fits = partial(groups_that_fit, runtime, group_size=group_size, positions=positions, memory=memory)
+    for some in plan_passes((rows.ends - rows.starts).tolist(), group_size, fits):
+        yield some, runtime.logits(rows.batch(some), min(group_size, len(some)))

@@ -1,4 +1,4 @@
-"""Texts to token ids, and for taggers where each word stands. The Rust tokenizer is asked directly: it is the fast way."""
+"""Texts to token ids, and for taggers where each word stands. Asks the Rust tokenizer directly: the fast way."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,6 +4,7 @@ Right padding always: mixed instances must start at the same position.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -50,6 +51,13 @@ class Rows(Dataset[Batch]):
 
     def __getitems__(self, indices: list[int]) -> Batch:
         return self.batch(indices)
+
+    def first(self, count: int) -> "Rows":
+        """The first `count` rows, as a view."""
+        some = copy(self)
+        some.starts, some.ends = self.starts[:count], self.ends[:count]
+        some.labels = None if self.labels is None else self.labels[:count]
+        return some
 
     def batch(self, indices: Sequence[int] | Tensor) -> Batch:
         """The rows of `indices`, padded to the longest of them."""

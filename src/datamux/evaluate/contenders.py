@@ -1,0 +1,139 @@
+"""What runs against what: the plain model and the multiplexed one of the same shape, and what else a user could do."""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from datamux.errors import check_choice
+from datamux.evaluate.speed import Contender
+from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClassification
+from datamux.inference.exported import load_exported
+from datamux.inference.predictor import Predictor
+from datamux.inference.runtime import Runtime, TorchRuntime, run_passes
+from datamux.tasks.rows import Rows
+from datamux.tasks.task import get_task, load_split
+
+ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
+MEMORY = 8 << 30  # batch sizes are tuned here, so memory shall not decide
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of an encoder, and what is asked of it."""
+
+    layers: int = 4
+    hidden: int = 256
+    heads: int = 4
+    vocab_size: int = 8000
+    token_level: bool = False
+
+    def encoder(self) -> PreTrainedConfig:
+        config: PreTrainedConfig = AutoConfig.for_model(
+            "bert",
+            vocab_size=self.vocab_size,
+            hidden_size=self.hidden,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=4 * self.hidden,
+        )
+        return config
+
+    def plain(self) -> PreTrainedModel:
+        """The Hugging Face classifier itself: what a user has."""
+        auto = AutoModelForTokenClassification if self.token_level else AutoModelForSequenceClassification
+        model: PreTrainedModel = auto.from_config(self.encoder())
+        return model.eval()
+
+    def multiplexed(self, num_instances: int, **options: Any) -> PreTrainedModel:
+        classes = {True: MuxForTokenClassification, False: MuxForSequenceClassification}
+        config = MuxConfig(backbone_config=self.encoder().to_dict(), num_instances=num_instances, **options)
+        return classes[self.token_level](config).eval()
+
+
+def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
+    """Rows of these lengths with random words."""
+    chance = torch.Generator().manual_seed(seed)
+    words = torch.randint(5, vocab_size, (sum(lengths),), generator=chance).split(list(lengths))
+    return Rows([row.tolist() for row in words], pad_id=0)
+
+
+def lengths_of(spec: str, count: int, data_dir: str | None = None, seed: int = 0) -> list[int]:
+    """`count` token counts: "fixed:128", or those of a task's texts (its words, and two special tokens)."""
+    name, _, number = spec.partition(":")
+    if name == "fixed":
+        if not number.isdigit() or int(number) < 1:
+            raise ValueError(f"lengths must be fixed:TOKENS or a task, got {spec!r}")
+        return [int(number)] * count
+    examples = load_split(get_task(name), "train", data_dir)
+    texts = [text if isinstance(text, list) else text.split() for text in examples.texts]
+    extra = [len(pair.split()) + 1 for pair in examples.pairs] if examples.pairs else [0] * len(texts)
+    found = [min(512, 2 + len(text) + more) for text, more in zip(texts, extra, strict=True)]
+    random.Random(seed).shuffle(found)
+    return list(islice(cycle(found), count))
+
+
+class FromIds:
+    """Works through the first rows of `rows` (over and over, if there are too few), from token ids."""
+
+    def __init__(self, runtime: Runtime, rows: Rows, group_size: int) -> None:
+        self.runtime = runtime
+        self.rows = rows
+        self.group_size = group_size
+
+    def __call__(self, instances: int, positions: int) -> None:
+        while instances > 0:
+            some = self.rows.first(min(instances, len(self.rows)))
+            for _ in run_passes(self.runtime, some, self.group_size, positions=positions, memory=MEMORY):
+                pass
+            instances -= len(some)
+
+
+class FromTexts:
+    """The same with tokenising and answers: what a user waits for."""
+
+    def __init__(self, predictor: Predictor, texts: Sequence[str], group_size: int) -> None:
+        self.predictor = predictor
+        self.texts = texts
+        self.group_size = group_size
+
+    def __call__(self, instances: int, positions: int) -> None:
+        self.predictor.positions = positions
+        self.predictor.memory = MEMORY
+        for _ in self.predictor.stream(islice(cycle(self.texts), instances), group_size=self.group_size):
+            pass
+
+
+@contextmanager
+def engine(model: PreTrainedModel, name: str) -> Iterator[Runtime]:
+    """`model` on one of ENGINES. Exported files last as long as the context."""
+    check_choice("engine", name, ENGINES)
+    if name in ("torch", "bf16", "compiled"):
+        yield TorchRuntime(model, bf16=name == "bf16", compiled=name == "compiled")
+        return
+    from datamux.inference.export import write_exported
+
+    with TemporaryDirectory() as place:
+        write_exported(
+            TorchRuntime(model), Path(place), "openvino" if name == "openvino" else "onnx", int8=name == "int8"
+        )
+        exported = load_exported(Path(place), model.config)
+        assert exported is not None
+        yield exported
+
+
+def from_ids(name: str, runtime: Runtime, rows: Rows, group_size: int = 1, **about: Any) -> Contender:
+    return Contender(name, FromIds(runtime, rows, group_size), group_size, about)

@@ -1,0 +1,118 @@
+"""How many instances a second: contenders side by side, each at its best batch size, in interleaved rounds.
+
+Timings on a shared machine wander. So every round times every contender, ratios are taken within a round, and the
+median is reported with the lowest and the highest.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Protocol
+
+import torch
+
+POSITIONS = (256, 512, 1024, 2048, 4096, 8192)  # of one pass: the batch sizes that are tried
+
+
+class Work(Protocol):
+    """Answer so many instances, with about `positions` positions a pass."""
+
+    def __call__(self, instances: int, positions: int) -> None: ...
+
+
+@dataclass
+class Contender:
+    """Something that answers instances. `family` is what it is compared within; a baseline has group size 1."""
+
+    name: str
+    work: Work
+    group_size: int = 1
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured of one contender. Ratios are to the first contender, round by round."""
+
+    name: str
+    group_size: int
+    positions: int  # a pass, the best of those tried
+    instances: int  # a round
+    rates: list[float]  # instances a second, one a round
+    ratios: list[float]
+    about: dict[str, Any]
+
+    @property
+    def rate(self) -> float:
+        return median(self.rates)
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ratios)
+
+    def as_dict(self) -> dict[str, Any]:
+        more = {"rate": self.rate, "ratio": self.ratio, "lowest": min(self.ratios), "highest": max(self.ratios)}
+        return asdict(self) | more
+
+
+def compare_speed(
+    contenders: Sequence[Contender],
+    *,
+    rounds: int = 5,
+    seconds: float = 1.0,
+    samples: int | None = None,
+    positions: Sequence[int] = POSITIONS,
+    tell: Callable[[str], None] = lambda text: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Speed]:
+    """Tune each contender's batch size, then time all of them in turn, round after round.
+
+    A round of one contender takes about `seconds`, or exactly `samples` instances.
+    """
+    tuned = []
+    for contender in contenders:
+        best, rate = tune(contender, positions, seconds / 3, clock)
+        # Whole passes: a contender must not pay for a pass that is mostly empty.
+        instances = samples or max(contender.group_size, round(rate * seconds))
+        tuned.append((best, instances))
+        tell(f"{contender.name}: {rate:,.0f} a second at {best} positions a pass")
+    rates: list[list[float]] = [[] for _ in contenders]
+    for number in range(rounds):
+        for seen, contender, (best, instances) in zip(rates, contenders, tuned, strict=True):
+            seen.append(_rate(contender, instances, best, clock))
+        tell(f"round {number + 1} of {rounds}")
+    return [
+        Speed(
+            name=contender.name,
+            group_size=contender.group_size,
+            positions=best,
+            instances=instances,
+            rates=seen,
+            ratios=[mine / first for mine, first in zip(seen, rates[0], strict=True)],
+            about=contender.about,
+        )
+        for contender, (best, instances), seen in zip(contenders, tuned, rates, strict=True)
+    ]
+
+
+def tune(
+    contender: Contender, positions: Sequence[int], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> tuple[int, float]:
+    """The best number of positions a pass, and its rate. The first pass of each size warms up and is not counted."""
+    found: dict[int, float] = {}
+    for size in positions:
+        instances = max(1, size // 16) * contender.group_size
+        rate = _rate(contender, instances, size, clock)
+        instances = max(instances, round(rate * seconds))
+        found[size] = max(_rate(contender, instances, size, clock) for _ in range(2))
+    best = max(found, key=lambda size: found[size])
+    return best, found[best]
+
+
+def _rate(contender: Contender, instances: int, positions: int, clock: Callable[[], float]) -> float:
+    before = clock()
+    contender.work(instances, positions)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return instances / (clock() - before)
