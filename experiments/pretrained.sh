@@ -26,7 +26,7 @@ record=$records/wikipedia_en/minilm-n10-seed0.json
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
 run n10 n10 model.start="$warm/warmup/model" task.teacher="$plain"
-for m in ${MUX_LAYERS:-1 2}; do
+for m in ${MUX_LAYERS:-1}; do
   run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
 done
 for layers in ${CUT:-3 2 1}; do
