@@ -53,12 +53,12 @@ def _commit() -> str:
     """The commit of this package's own code, if it runs from a checkout."""
 
     def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-        here = Path(__file__).parent
+        here = Path(__file__).parents[1]
         return subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
 
     try:
         done = git("rev-parse", "HEAD")
-        dirty = git("status", "--porcelain", "-uno")
+        dirty = git("status", "--porcelain", "-uno", "--", ".")
         return done.stdout.strip() + ("+changes" if dirty.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
