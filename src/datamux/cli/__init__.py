@@ -4,12 +4,15 @@ import sys
 
 import typer
 
+import datamux.cli.bench as bench
 import datamux.cli.demo as demo
 import datamux.cli.evaluate as evaluate
+import datamux.cli.export as export
 import datamux.cli.ls as ls
 import datamux.cli.train as train
 
 EXTRAS = {"accelerate": "train", "datasets": "train", "seqeval": "train", "sklearn": "train", "pyarrow": "train"}
+EXTRAS |= {"onnx": "onnx", "onnxscript": "onnx", "onnxruntime": "onnx", "openvino": "openvino", "matplotlib": "bench"}
 
 app = typer.Typer(
     name="datamux",
@@ -21,6 +24,8 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
+app.add_typer(bench.bench, name="bench")
 app.command("ls")(ls.ls)
 
 

@@ -19,7 +19,6 @@ from transformers import (
 )
 
 from datamux.errors import check_choice
-from datamux.evaluate.speed import Contender
 from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClassification
 from datamux.inference.exported import load_exported
 from datamux.inference.predictor import Predictor
@@ -133,7 +132,3 @@ def engine(model: PreTrainedModel, name: str) -> Iterator[Runtime]:
         exported = load_exported(Path(place), model.config)
         assert exported is not None
         yield exported
-
-
-def from_ids(name: str, runtime: Runtime, rows: Rows, group_size: int = 1, **about: Any) -> Contender:
-    return Contender(name, FromIds(runtime, rows, group_size), group_size, about)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import Runtime, TorchRuntime
 from datamux.inference.texts import Texts, max_tokens_of
 
-Format = Literal["onnx", "openvino"]
 TOLERANCE = 1e-2  # of a logit, in full precision
 AGREEMENT = 0.95  # share of equal answers that 8-bit weights must keep
 SAMPLES = (
@@ -66,7 +65,7 @@ class Groups(nn.Module):
 
 
 def export_model(
-    name: str, folder: Path, to: Format = "onnx", *, int8: bool = False, texts: Sequence[str] = ()
+    name: str, folder: Path, to: str = "onnx", *, int8: bool = False, texts: Sequence[str] = ()
 ) -> list[Parity]:
     """Export the model `name` into `folder`, with its tokenizer; returns what the comparison found.
 
@@ -119,7 +118,7 @@ def compare(eager: Runtime, exported: Runtime, texts: Texts, more: Sequence[str]
     return found
 
 
-def write_exported(runtime: TorchRuntime, folder: Path, to: Format, *, int8: bool) -> dict[str, Any]:
+def write_exported(runtime: TorchRuntime, folder: Path, to: str, *, int8: bool) -> dict[str, Any]:
     """Write the file and its card, without any comparison; returns the card."""
     model, n = runtime.model, runtime.num_instances
     encoder = getattr(model.config, "backbone_config", model.config)

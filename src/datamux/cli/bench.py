@@ -1,0 +1,121 @@
+"""`datamux bench`: throughput and memory against the same encoder with tuned ordinary batching."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+bench = typer.Typer(no_args_is_help=True, help="Throughput and memory against the plain model at its best batch size.")
+SIZES = [2, 10, 20, 40]
+Layers = Annotated[int, typer.Option(help="Layers of the encoder.")]
+Hidden = Annotated[int, typer.Option(help="Width of the encoder.")]
+Heads = Annotated[int, typer.Option(help="Attention heads.")]
+Sizes = Annotated[list[int], typer.Option("--group-size", "-k", help="Group sizes; repeat the option for several.")]
+Tagging = Annotated[bool, typer.Option("--tagging", help="A label a token: every position is taken apart.")]
+Record = Annotated[Path | None, typer.Option(help="Write a run record to this file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@bench.command()
+def speed(
+    model: Annotated[str | None, typer.Option(help="A trained model: its shape, its tokenizer, its weights.")] = None,
+    layers: Layers = 4,
+    hidden: Hidden = 256,
+    heads: Heads = 4,
+    group_size: Sizes = SIZES,
+    lengths: Annotated[str, typer.Option(help="fixed:TOKENS, or a task whose lengths are used.")] = "fixed:32",
+    texts: Annotated[bool, typer.Option("--texts", help="From the task's texts, tokenising included.")] = False,
+    engine: Annotated[list[str], typer.Option(help="torch, bf16, compiled, onnx, int8, openvino.")] = ["torch"],
+    demultiplexer: Annotated[list[str], typer.Option(help="Ours, and the paper's (index) beside it.")] = [
+        "gate",
+        "index",
+    ],
+    tagging: Tagging = False,
+    samples: Annotated[int | None, typer.Option(help="Instances a round; the paper's run is 20000.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; every contender runs in each.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one contender in one round.")] = 1.0,
+    data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw throughput and efficiency into this file.")] = None,
+    record: Record = None,
+    as_json: AsJson = False,
+) -> None:
+    """Instances a second: plain and multiplexed in one run, interleaved, each at its best batch size."""
+    from rich.console import Console
+
+    from datamux.evaluate.bench import run_speed
+
+    console = Console(stderr=True)
+    found = run_speed(
+        model=model,
+        shape={"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging},
+        group_sizes=group_size,
+        lengths=lengths,
+        texts=texts,
+        engines=engine,
+        demultiplexers=demultiplexer,
+        samples=samples,
+        rounds=rounds,
+        seconds=seconds,
+        data_dir=data_dir,
+        tell=lambda text: console.print(text, style="dim"),
+    )
+    _finish(found, record, as_json)
+    if plot is not None:
+        from datamux.evaluate.plots import draw_speed
+
+        draw_speed(found, plot)
+        console.print(f"drawn: {plot}")
+    if not as_json:
+        rows = [
+            (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.2f}x ({r['lowest']:.2f} to {r['highest']:.2f})",
+             f"{r['ratio'] / r['group_size']:.0%}" if r["group_size"] > 1 else "", str(r["positions"]))
+            for r in found["results"]
+        ]  # fmt: skip
+        _table(("", "instances/s", "against the first row", "of the limit", "positions a pass"), rows)
+
+
+@bench.command()
+def memory(
+    layers: Layers = 12,
+    hidden: Hidden = 768,
+    heads: Heads = 12,
+    group_size: Sizes = [1, *SIZES],
+    tokens: Annotated[int, typer.Option(help="Tokens of every instance.")] = 128,
+    groups: Annotated[int, typer.Option(help="Groups in the one pass.")] = 60,
+    demultiplexer: Annotated[str, typer.Option(help="Which demultiplexer.")] = "gate",
+    tagging: Tagging = False,
+    record: Record = None,
+    as_json: AsJson = False,
+) -> None:
+    """Peak memory of one pass against the group size, each point in its own process."""
+    from datamux.evaluate.bench import run_memory
+
+    shape = {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
+    found = run_memory(shape=shape, group_sizes=group_size, tokens=tokens, groups=groups, demultiplexer=demultiplexer)
+    _finish(found, record, as_json)
+    if not as_json:
+        rows = [
+            (str(r["group_size"]), f"{r['model']:,.0f}", f"{r['peak']:,.0f}", f"{r['ratio']:.2f}x")
+            for r in found["results"]
+        ]
+        _table(("group size", "model, MB", "peak, MB", "against the first row"), rows)
+
+
+def _finish(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
+    if record is not None:
+        from datamux.evaluate.records import write_record
+
+        write_record(found, record)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+
+
+def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*titles, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

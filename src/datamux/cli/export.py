@@ -1,0 +1,25 @@
+"""`datamux export`: a trained model as one ONNX or OpenVINO file, compared with the original before it is kept."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="Folder or name of a trained model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must be empty.")],
+    to: Annotated[str, typer.Option(help="onnx or openvino.")] = "onnx",
+    int8: Annotated[bool, typer.Option("--int8", help="Weights in 8 bits (onnx alone).")] = False,
+    texts: Annotated[Path | None, typer.Option(help="A text file; its lines are compared too.")] = None,
+) -> None:
+    """Export a model for any group size and length. A file that disagrees with the model is not written."""
+    from datamux.inference.export import export_model
+
+    lines = [] if texts is None else texts.read_text(encoding="utf-8").splitlines()
+    for parity in export_model(model, output, to, int8=int8, texts=lines):
+        typer.echo(
+            f"group size {parity.group_size}: logits differ by at most {parity.largest_difference:.2g}, "
+            f"{parity.equal_answers:.1%} of {parity.rows} answers are equal"
+        )
+    typer.echo(f"exported: {output}")

@@ -1,0 +1,103 @@
+"""The benchmarks as run records: which contenders, measured how, and what came out."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from datamux.evaluate.contenders import FromIds, FromTexts, Shape, engine, lengths_of, random_rows
+from datamux.evaluate.memory import measure_memory
+from datamux.evaluate.records import make_record
+from datamux.evaluate.speed import Contender, Work, compare_speed
+from datamux.hub.models import MuxForTokenClassification, MuxPreTrainedModel
+from datamux.hub.multiplex import load_model
+from datamux.inference.predictor import Predictor
+from datamux.inference.runtime import Runtime
+from datamux.tasks.task import get_task, load_split
+
+POOL = 40_000  # instances that a run works through, over and over
+
+
+def run_speed(
+    *,
+    model: str | None,
+    shape: dict[str, Any],
+    group_sizes: Sequence[int],
+    lengths: str,
+    texts: bool,
+    engines: Sequence[str],
+    demultiplexers: Sequence[str],
+    samples: int | None,
+    rounds: int,
+    seconds: float,
+    data_dir: str | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """The plain model on every engine, then the multiplexed one on every engine and group size."""
+    if texts and (model is None or lengths.startswith("fixed")):
+        raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
+    trained = None if model is None else load_model(model)
+    size = Shape(**shape) if trained is None else shape_of(trained)
+    capacity = max(group_sizes) if trained is None else trained.config.num_instances
+    plain = size.plain()
+    if trained is not None:
+        plain.config.id2label = trained.config.id2label
+        mixed: dict[str, Any] = {trained.config.demultiplexer: trained}
+    else:
+        options = {name: {"multiplexer": "sign", "demultiplexer": name} for name in demultiplexers}
+        mixed = {name: size.multiplexed(capacity, **option) for name, option in options.items()}
+    with ExitStack() as stack:
+        runtimes = {
+            (name, how): stack.enter_context(engine(given, how))
+            for name, given in {"plain": plain, **mixed}.items()
+            for how in engines
+        }
+        if texts:
+            tokenizer = AutoTokenizer.from_pretrained(model)
+            words = [str(text) for text in load_split(get_task(lengths), "train", data_dir).texts[:POOL]]
+
+            def work(runtime: Runtime, k: int) -> Work:
+                return FromTexts(Predictor(runtime, tokenizer, plain.config, token_level=size.token_level), words, k)
+        else:
+            rows = random_rows(lengths_of(lengths, POOL, data_dir), size.vocab_size)
+
+            def work(runtime: Runtime, k: int) -> Work:
+                return FromIds(runtime, rows, k)
+
+        contenders = [
+            Contender(
+                f"plain, {how}" if name == "plain" else f"{name}, {k} a pass, {how}",
+                work(runtime, k),
+                k,
+                {"engine": how, "demultiplexer": None if name == "plain" else name},
+            )
+            for (name, how), runtime in runtimes.items()
+            for k in ([1] if name == "plain" else sorted(set(group_sizes)))
+        ]
+        found = compare_speed(contenders, rounds=rounds, seconds=seconds, samples=samples, tell=tell)
+    settings = {"shape": asdict(size), "lengths": lengths, "texts": texts, "rounds": rounds, "capacity": capacity}
+    return make_record("speed", recipe=None, results=[speed.as_dict() for speed in found], settings=settings)
+
+
+def run_memory(
+    *, shape: dict[str, Any], group_sizes: Sequence[int], tokens: int, groups: int, demultiplexer: str
+) -> dict[str, Any]:
+    """One point a group size; the ratio is to the first."""
+    options = {"multiplexer": "sign", "demultiplexer": demultiplexer}
+    points = [measure_memory(Shape(**shape), k, groups=groups, tokens=tokens, **options) for k in group_sizes]
+    results = [asdict(point) | {"ratio": point.peak / points[0].peak} for point in points]
+    settings = {"shape": shape, "demultiplexer": demultiplexer}
+    return make_record("memory", recipe=None, results=results, settings=settings)
+
+
+def shape_of(model: MuxPreTrainedModel) -> Shape:
+    encoder = model.config.backbone_config
+    return Shape(
+        layers=encoder.num_hidden_layers,
+        hidden=encoder.hidden_size,
+        heads=encoder.num_attention_heads,
+        vocab_size=encoder.vocab_size,
+        token_level=isinstance(model, MuxForTokenClassification),
+    )

@@ -1,0 +1,49 @@
+"""Pictures of run records. matplotlib is imported here alone, and only when something is drawn."""
+
+from pathlib import Path
+from typing import Any
+
+PAPER = {20: 11.0, 40: 18.0}  # throughput of the paper's 12-layer model against N = 1, from its abstract
+
+
+def draw_speed(record: dict[str, Any], file: Path) -> None:
+    """Throughput against the group size, and how much of the possible N-fold gain was reached."""
+    pyplot = _pyplot()
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    rows = [row for row in record["results"] if row["group_size"] > 1]
+    sizes = sorted({row["group_size"] for row in rows})
+    left.plot(sizes, sizes, ":", color="gray", label="the limit: N times")
+    for name in sorted({_series(row) for row in rows}):
+        own = [row for row in rows if _series(row) == name]
+        x, ratio = [row["group_size"] for row in own], [row["ratio"] for row in own]
+        below = [row["ratio"] - row["lowest"] for row in own]
+        above = [row["highest"] - row["ratio"] for row in own]
+        left.errorbar(x, ratio, [below, above], marker="o", capsize=3, label=name)
+        right.plot(x, [r / k for r, k in zip(ratio, x, strict=True)], "o-", label=name)
+    left.plot(list(PAPER), list(PAPER.values()), "k*", markersize=10, label="the paper, 12L/768H, GPU")
+    right.plot(list(PAPER), [ratio / k for k, ratio in PAPER.items()], "k*", markersize=10)
+    right.axhline(1.0, linestyle=":", color="gray")
+    right.set_ylim(0, 1.1)
+    left.set(xlabel="instances a pass (N)", ylabel="times the plain model's throughput")
+    right.set(xlabel="instances a pass (N)", ylabel="share of the limit")
+    shape, lengths = record["settings"]["shape"], record["settings"]["lengths"]
+    figure.suptitle(f"{shape['layers']}L/{shape['hidden']}H, {lengths}, against the plain model at its best batch size")
+    left.legend()
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _series(row: dict[str, Any]) -> str:
+    return f"{row['about']['demultiplexer']}, {row['about']['engine']}"
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
