@@ -5,13 +5,13 @@ set -eu
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs} records=experiments/results/ablation
 datamux=${DATAMUX:-.venv/bin/datamux}
-tokenizer=$runs/warmup-n40-seed0/tokenizer
+tokenizer=$runs/warmup-n20-seed0/tokenizer
 [ -d "$tokenizer" ] || { echo "run experiments/small.sh warmup first: its tokenizer is used here" >&2; exit 2; }
 
 try() { # NAME SETTINGS...
   name=$1; shift
   settings=(); for setting in "$@"; do settings+=(--set "$setting"); done
-  $datamux train small/warmup-n40 -o "$runs/ablation-$name" --set model.tokenizer="$tokenizer" \
+  $datamux train small/warmup-n20 -o "$runs/ablation-$name" --set model.tokenizer="$tokenizer" \
     --set model.num_instances=10 --set 'model.demultiplexer_options={ hidden_dim = 512 }' --set warmup.steps=400 --set warmup.groups=24 \
     --set warmup.threshold=0.85 --set model.multiplexer=gaussian_hadamard \
     --set run.eval_steps=400 --set run.save_steps=400 "${settings[@]}"

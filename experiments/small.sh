@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
+#   CAPACITY=40 ...                                          how many instances a pass: 20, or (warmup, sst2) 40
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
 cd "$(dirname "$0")/.."
-task=$1 seed=${2:-0} runs=${RUNS:-runs} records=experiments/results
+task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-warm=$runs/warmup-n40-seed0
+warm=$runs/warmup-n$n-seed0
 
-[ -f "$warm/warmup/model/training.json" ] || $datamux train small/warmup-n40 -o "$warm"
+[ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm"
 if [ "$task" = warmup ]; then
-  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n40-seed0.json
+  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n$n-seed0.json
   exit
 fi
 case $task in
@@ -19,9 +20,9 @@ case $task in
   *) splits="--split validation" ;;
 esac
 tokenizer=$warm/tokenizer
-plain=$runs/$task-plain-seed$seed mux=$runs/$task-n40-seed$seed
+plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 $datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/scratch-plain-seed$seed.json"
-$datamux train "small/$task-n40" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
+$datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
-$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n40-seed$seed.json"
+$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n$n-seed$seed.json"

@@ -168,3 +168,9 @@ def test_take_rows_drops_empty_columns():
     taken = take_rows(batch, 2)
     assert taken["input_ids"].tolist() == [[1, 2], [1, 0]]
     assert taken["labels"].tolist() == [0, 1]
+
+
+def test_rows_taken_from_a_longer_batch_can_be_viewed_flat():
+    rows = Rows([[5] * 9, [6, 7], [8, 9, 10]], pad_id=0, token_labels=[[1] * 9, [0, 1], [1, 0, 1]])
+    taken = take_rows(rows.batch([1, 2, 0]), 2)
+    assert taken["labels"].view(-1).tolist() == [0, 1, -100, 1, 0, 1], "the Hugging Face loss for tags views them so"

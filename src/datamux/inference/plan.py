@@ -16,14 +16,3 @@ def plan_passes(lengths: Sequence[int], group_size: int, fits: Callable[[int], i
         passes.append(order[start : start + rows])
         start += rows
     return passes
-
-
-def padding_share(lengths: Sequence[int], passes: Sequence[Sequence[int]], group_size: int) -> float:
-    """Of the positions that the network runs, the share where not even one instance of the group has a token."""
-    run = used = 0
-    for rows in passes:
-        groups = [rows[start : start + group_size] for start in range(0, len(rows), group_size)]
-        longest = [max(lengths[row] for row in group) for group in groups]
-        run += len(groups) * max(longest)
-        used += sum(longest)
-    return 1 - used / max(1, run)

@@ -110,7 +110,7 @@ def take_rows(batch: Batch, rows: int) -> Batch:
         and not batch["labels"].is_floating_point()
     ):
         a_token |= {"labels", "teacher_logits", "teacher_states"}
-    return {name: values[:, :tokens] if name in a_token else values for name, values in taken.items()}
+    return {name: values[:, :tokens].contiguous() if name in a_token else values for name, values in taken.items()}
 
 
 def trainable_attention(device: torch.device) -> AbstractContextManager[None]:

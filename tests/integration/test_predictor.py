@@ -1,0 +1,155 @@
+"""`datamux.load`: texts in, answers out, in input order, the same whatever the batch size, precision or engine."""
+
+import json
+
+import pytest
+import torch
+import transformers as tf
+
+import datamux
+from conftest import tiny_encoder
+from datamux.inference.export import export_model
+from datamux.inference.exported import ExportedRuntime
+
+TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"] * 5
+LABELS = {0: "neg", 1: "pos", 2: "other"}
+TAGS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
+
+
+def save(folder, tokenizer, task="sequence-classification", n=4):
+    torch.manual_seed(1)
+    labels = LABELS if task.startswith("sequence") else TAGS
+    model = datamux.multiplex(tiny_encoder(), n, task=task, id2label=labels)
+    for parameter in model.mux.head.parameters():
+        torch.nn.init.normal_(parameter)  # answers that differ from text to text
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, tokenizer):
+    return save(tmp_path / "model", tokenizer)
+
+
+def same(one, other, tolerance=1e-4):
+    assert [a["label"] for a in one] == [a["label"] for a in other]
+    assert [a["score"] for a in one] == pytest.approx([a["score"] for a in other], abs=tolerance)
+
+
+def test_alone_it_answers_as_the_pipeline_does(folder, tokenizer):
+    predictor = datamux.load(folder)
+    model = datamux.MuxForSequenceClassification.from_pretrained(folder)
+    pipeline = tf.pipeline("text-classification", model=model, tokenizer=tokenizer)
+    model.group_size = 1
+    same(predictor(TEXTS, group_size=1), pipeline(TEXTS, batch_size=1))
+    assert predictor("good film", group_size=1) == predictor(["good film"], group_size=1)
+
+
+def test_order_and_kinds_of_input(folder, tmp_path):
+    predictor = datamux.load(folder)
+    expected = predictor(TEXTS, group_size=1)
+    assert len({answer["score"] for answer in expected}) == len(set(TEXTS))
+    same(list(predictor(iter(TEXTS), group_size=1)), expected)
+    same(list(predictor.stream(TEXTS, group_size=1, window=4)), expected)
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(TEXTS))
+    same(list(predictor(file, group_size=1)), expected)
+    assert predictor([]) == []
+    pair = predictor([("good film", "bad"), {"text": "good film", "text_pair": "bad"}], group_size=1)
+    assert pair[0] == pytest.approx(pair[1])
+    assert len(predictor(TEXTS, top_k=3)[0]) == 3
+
+
+@pytest.mark.parametrize("group_size", [1, 3, 4])
+def test_equal_answers_whatever_the_batch_size(folder, group_size):
+    predictor = datamux.load(folder)
+    expected = predictor(TEXTS, group_size=group_size)
+    for positions in (1, 16, 64):
+        predictor.positions = positions
+        same(predictor(TEXTS, group_size=group_size), expected)
+
+
+def test_fewer_texts_than_slots(folder):
+    predictor = datamux.load(folder)
+    same(predictor(TEXTS[:2]), predictor(TEXTS[:2], group_size=2))
+
+
+def test_half_precision_is_close(folder):
+    full, half = datamux.load(folder), datamux.load(folder, bf16=True)
+    a, b = full(TEXTS), half(TEXTS)
+    assert [x["score"] for x in a] == pytest.approx([x["score"] for x in b], abs=0.05)
+
+
+def test_plain_classifiers_too(tmp_path, tokenizer):
+    torch.manual_seed(0)
+    plain = tf.AutoModelForSequenceClassification.from_config(tiny_encoder().config)
+    plain.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    predictor = datamux.load(tmp_path)
+    same(predictor(TEXTS), tf.pipeline("text-classification", model=plain.eval(), tokenizer=tokenizer)(TEXTS))
+    with pytest.raises(ValueError, match="1 slots"):
+        predictor(TEXTS, group_size=2)
+
+
+def test_tagging_gives_spans_of_the_text(tmp_path, tokenizer):
+    predictor = datamux.load(save(tmp_path, tokenizer, "token-classification"))
+    for text, found in zip(TEXTS, predictor(TEXTS), strict=True):
+        for span in found:
+            assert text[span["start"] : span["end"]] == span["word"]
+            assert span["entity_group"] in ("PER", "LOC")
+    as_words = predictor([text.split() for text in TEXTS])
+    assert as_words == predictor(TEXTS), "no word here holds punctuation, so words given are words found"
+    assert predictor(TEXTS[2], group_size=1) == predictor(TEXTS[2:3], group_size=1)[0]
+
+
+def test_clear_errors(folder, tmp_path, tokenizer):
+    predictor = datamux.load(folder)
+    with pytest.raises(ValueError, match="choose 1 to 4"):
+        predictor(TEXTS, group_size=5)
+    with pytest.raises(ValueError, match="expected a text"):
+        predictor([3])
+    warm = datamux.multiplex(tiny_encoder(), 2, task="retrieval")
+    warm.save_pretrained(tmp_path / "warm")
+    tokenizer.save_pretrained(tmp_path / "warm")
+    with pytest.raises(ValueError, match="warm-up"):
+        datamux.load(tmp_path / "warm")
+
+
+def test_long_texts_are_cut_and_said_so(folder, caplog):
+    predictor = datamux.load(folder)
+    with caplog.at_level("WARNING"):
+        predictor(["good " * 80, "bad"])
+    assert "1 texts were longer" in caplog.text
+
+
+@pytest.mark.parametrize(("to", "task"), [("onnx", "sequence-classification"), ("openvino", "token-classification")])
+def test_exported_models_answer_alike(tmp_path, tokenizer, to, task):
+    folder = save(tmp_path / "model", tokenizer, task)
+    parity = export_model(str(folder), tmp_path / to, to, texts=TEXTS)
+    assert {p.group_size for p in parity} == {1, 2, 4}
+    assert max(p.largest_difference for p in parity) < 1e-4
+    exported = datamux.load(tmp_path / to)
+    assert isinstance(exported.runtime, ExportedRuntime)
+    for k in (1, 3, 4):
+        one, other = exported(TEXTS[:7], group_size=k), datamux.load(folder)(TEXTS[:7], group_size=k)
+        if task.startswith("sequence"):
+            same(one, other)
+        else:
+            assert [[s["word"] for s in a] for a in one] == [[s["word"] for s in b] for b in other]
+    with pytest.raises(ValueError, match="not empty"):
+        export_model(str(folder), tmp_path / to, to)
+
+
+def test_a_wrong_export_is_not_written(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("datamux.inference.export.TOLERANCE", 0.0)
+    with pytest.raises(ValueError, match="disagrees"):
+        export_model(str(folder), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_int8_keeps_the_answers(folder, tmp_path):
+    export_model(str(folder), tmp_path / "int8", int8=True)
+    card = json.loads((tmp_path / "int8" / "export.json").read_text())
+    assert card["int8"]
+    assert all(parity["equal_answers"] >= 0.95 for parity in card["parity"])

@@ -1,0 +1,73 @@
+"""The arithmetic of the benchmark, with a clock that we turn ourselves; and that the real thing runs."""
+
+import pytest
+
+from datamux.evaluate.bench import run_memory, run_speed
+from datamux.evaluate.contenders import lengths_of
+from datamux.evaluate.speed import Contender, compare_speed, tune
+
+
+class Machine:
+    """Takes `cost` seconds an instance and `start` seconds a pass."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def clock(self):
+        return self.now
+
+    def contender(self, name, cost, start, group_size=1):
+        def work(instances, positions):
+            passes = -(-instances // (group_size * max(1, positions // 32)))
+            self.now += instances * cost + passes * (start + (positions > 2048) * 5)
+
+        return Contender(name, work, group_size)
+
+
+def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
+    machine = Machine()
+    plain, fast = machine.contender("plain", 0.01, 0.05), machine.contender("fast", 0.001, 0.005, group_size=10)
+    size, rate = tune(plain, (256, 512, 1024, 2048, 4096), 10.0, machine.clock)
+    assert size == 2048
+    assert rate == pytest.approx(1 / (0.01 + 0.05 / 64), rel=0.1)
+    one, other = compare_speed([plain, fast], rounds=3, samples=6400, positions=(256, 2048, 4096), clock=machine.clock)
+    assert one.ratios == [1.0, 1.0, 1.0]
+    assert len(other.rates) == 3
+    expected = (6400 * 0.01 + 100 * 0.05) / (6400 * 0.001 + 10 * 0.005)
+    assert other.ratio == pytest.approx(expected)
+    assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
+
+
+def test_lengths():
+    assert lengths_of("fixed:7", 3) == [7, 7, 7]
+    with pytest.raises(ValueError, match="fixed:TOKENS"):
+        lengths_of("fixed:x", 3)
+
+
+TINY = {"layers": 1, "hidden": 16, "heads": 2, "token_level": False}
+
+
+def test_the_benchmark_runs():
+    found = run_speed(
+        model=None,
+        shape=TINY,
+        group_sizes=[2, 3],
+        lengths="fixed:8",
+        texts=False,
+        engines=["torch"],
+        demultiplexers=["gate", "index"],
+        samples=24,
+        rounds=2,
+        seconds=0.01,
+    )
+    names = [row["name"] for row in found["results"]]
+    assert names[0] == "plain, torch"
+    assert len(names) == 5
+    assert all(row["instances"] == 24 and len(row["rates"]) == 2 for row in found["results"])
+
+
+def test_memory_of_its_own_process():
+    found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="gate")
+    assert [row["group_size"] for row in found["results"]] == [1, 4]
+    assert found["results"][0]["ratio"] == 1.0
+    assert all(row["peak"] >= row["model"] >= 0 for row in found["results"])
