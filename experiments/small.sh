@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
-#   CAPACITY=40 ...                                          how many instances a pass: 20, or (warmup, sst2) 40
+#   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
+#   TOKENIZER=FOLDER ...      the tokenizer of an earlier run, so that both can share their plain models
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/re
 datamux=${DATAMUX:-.venv/bin/datamux}
 warm=$runs/warmup-n$n-seed0
 
-[ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm"
+[ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
 if [ "$task" = warmup ]; then
   $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n$n-seed0.json
   exit
@@ -19,7 +20,7 @@ case $task in
   conll2003) splits="--split test" ;;
   *) splits="--split validation" ;;
 esac
-tokenizer=$warm/tokenizer
+tokenizer=${TOKENIZER:-$warm/tokenizer}
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 $datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/scratch-plain-seed$seed.json"
