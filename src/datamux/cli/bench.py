@@ -1,6 +1,7 @@
 """`datamux bench`: throughput and memory against the same encoder with tuned ordinary batching."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,7 +112,7 @@ def _finish(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps(found, indent=1))
 
 
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 

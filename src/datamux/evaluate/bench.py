@@ -93,7 +93,7 @@ def run_memory(
 
 
 def shape_of(model: MuxPreTrainedModel) -> Shape:
-    encoder = model.config.backbone_config
+    encoder: Any = model.config.backbone_config
     return Shape(
         layers=encoder.num_hidden_layers,
         hidden=encoder.hidden_size,

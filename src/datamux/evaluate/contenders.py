@@ -66,8 +66,8 @@ class Shape:
 def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
     """Rows of these lengths with random words."""
     chance = torch.Generator().manual_seed(seed)
-    words = torch.randint(5, vocab_size, (sum(lengths),), generator=chance).split(list(lengths))
-    return Rows([row.tolist() for row in words], pad_id=0)
+    words = torch.randint(5, vocab_size, (sum(lengths),), generator=chance)
+    return Rows([row.tolist() for row in torch.split(words, list(lengths))], pad_id=0)
 
 
 def lengths_of(spec: str, count: int, data_dir: str | None = None, seed: int = 0) -> list[int]:

@@ -61,7 +61,7 @@ class Groups(nn.Module):
         flat = {name: x.flatten(0, 1) for name, x in extra.items()}
         plain = self.model(input_ids=input_ids.flatten(0, 1), attention_mask=attention_mask.flatten(0, 1), **flat)
         logits = plain.logits
-        return logits.unflatten(0, input_ids.shape[:2])
+        return logits.view(*input_ids.shape[:2], *logits.shape[1:])
 
 
 def export_model(
@@ -144,7 +144,9 @@ def write_exported(runtime: TorchRuntime, folder: Path, to: str, *, int8: bool) 
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         full = file.rename(folder / "full.onnx")
-        quantize_dynamic(str(full), str(file), weight_type=QuantType.QInt8)
+        # Word vectors stay as they are: they cost no arithmetic, and everything is a sum of them.
+        options = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True, "weight_type": QuantType.QInt8}
+        quantize_dynamic(str(full), str(file), **options)
         full.unlink()
     if to == "openvino":
         import openvino

@@ -65,7 +65,7 @@ def bytes_a_group(config: Any, tokens: int, group_size: int) -> int:
     encoder = getattr(config, "backbone_config", config)
     hidden, heads = encoder.hidden_size, encoder.num_attention_heads
     wide = getattr(encoder, "intermediate_size", None) or 4 * hidden
-    return 4 * tokens * (group_size * hidden + 2 * wide + 6 * hidden + heads * tokens)
+    return int(4 * tokens * (group_size * hidden + 2 * wide + 6 * hidden + heads * tokens))
 
 
 def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, *, positions: int, memory: int) -> int:

@@ -42,7 +42,7 @@ class Curriculum:
         """The group size of this step: the same for the same step, in every process and after a restart."""
         chance = random.Random(self.seed * 1_000_003 + step)
         if chance.random() < self.elastic:
-            return round(self.size ** chance.random())
+            return int(round(self.size ** chance.random()))
         return self.size
 
     def observe(self, step: int, group_size: int, value: float) -> None:

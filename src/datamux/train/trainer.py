@@ -144,8 +144,8 @@ class SimilarLengths(Sampler[int]):
         noise = self.noise * (2 * torch.rand(len(self), generator=generator) - 1)
         lengths = self.lengths * noise.exp()
         batches: list[Tensor] = []
-        for some in torch.randperm(len(self), generator=generator).split(50 * self.batch_rows):
-            batches += some[lengths[some].argsort()].split(self.batch_rows)
+        for some in torch.split(torch.randperm(len(self), generator=generator), 50 * self.batch_rows):
+            batches += torch.split(some[lengths[some].argsort()], self.batch_rows)
         *whole, last = batches  # the last may be short, and would shift all after it
         order = torch.randperm(len(whole), generator=generator).tolist()
         return iter(torch.cat([*(whole[i] for i in order), last]).tolist())
