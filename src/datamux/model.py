@@ -21,6 +21,8 @@ from datamux.grouping import Filler, Grouping, check_group_size
 from datamux.multiplexers import Multiplexer
 from datamux.reads import Reads
 
+CACHED = 1 << 19  # numbers that a core keeps close: two megabytes
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -114,11 +116,35 @@ class Multiplexed(nn.Module):
 
     def encode_groups(self, x: Tensor, own: Tensor | None, **extra: Tensor) -> Tensor:
         """Mix groups (b n l) and run the network once: (b p+l d). `own` is True at each instance's own tokens."""
+        return self.backbone.encode(*self._mix_in_parts(x, own, extra))
+
+    def _mix_in_parts(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Mix a few groups at a time: their vectors, (b n l d), then stay in the cache and never fill the memory.
+
+        Not while training, where they are kept for the way back anyhow, nor while a graph is being recorded, nor where
+        vectors come with the inputs or mixing is matrix products, which want to be large.
+        """
+        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or x.is_floating_point()
+        if whole or self.backbone.embeds_deeply or not self.multiplexer.elementwise:
+            return self._mix(x, own, extra)
+        step = max(1, CACHED // max(1, x[:1].numel() * self.backbone.embedding_dim))
+        parts = [
+            self._mix(
+                x[start : start + step],
+                None if own is None else own[start : start + step],
+                {name: rows[start : start + step] for name, rows in extra.items()},
+            )
+            for start in range(0, len(x), step)
+        ]
+        masks = [attended for _, attended in parts if attended is not None]
+        return torch.cat([mixture for mixture, _ in parts]), torch.cat(masks) if masks else None
+
+    def _mix(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """(b n l) -> the mixture (b p+l d), and where any of its instances has a token (b p+l)."""
         vectors = self.backbone.embed(x, own, **extra)
         vectors, slot_mask = self.demultiplexer.add_prefix(vectors, own)
-        mixture = self.multiplexer(vectors, slot_mask)
         attended = slot_mask.any(1) if slot_mask is not None and slot_mask.dim() == 3 else None
-        return self.backbone.encode(mixture, attended)
+        return self.multiplexer(vectors, slot_mask), attended
 
     def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """Take the instances of `encoded` apart, at the positions asked for: (b n r d).

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from datamux import Multiplexed, build_demultiplexer, build_multiplexer
+from conftest import random_rows, tiny_encoder
+from datamux import Multiplexed, build_demultiplexer, build_multiplexer, multiplex
 from datamux.backbones.vision import TanhReadout
 from datamux.heads import SequenceHead
 
@@ -51,3 +52,20 @@ def test_sequences_with_any_module():
 def test_parts_must_agree():
     with pytest.raises(ValueError, match="3 slots and the demultiplexer 2"):
         Multiplexed(nn.Identity(), build_multiplexer("ortho", 3, D), build_demultiplexer("key", 2, D))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("demultiplexer", ["gate", "index"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_mixing_a_few_groups_at_a_time_changes_nothing(monkeypatch, demultiplexer, padded):
+    model = multiplex(tiny_encoder(), 3, demultiplexer=demultiplexer, multiplexer="sign")
+    rows = random_rows(14)
+    rows = rows if padded else {"input_ids": rows["input_ids"]}
+    seen = []
+    embed = model.backbone.embed
+    monkeypatch.setattr(model.backbone, "embed", lambda x, *a, **k: seen.append(len(x)) or embed(x, *a, **k))
+    whole = model(**rows).logits
+    monkeypatch.setattr("datamux.model.CACHED", 2 * 3 * 7 * 24)
+    parts = model(**rows).logits
+    assert seen == [5, 2, 2, 1]
+    torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-4)

@@ -4,10 +4,14 @@ from torch import Tensor, nn
 
 
 class Backbone(nn.Module):
-    """`embedding_dim` is the width that is mixed, `dim` the width that comes out."""
+    """`embedding_dim` is the width that is mixed, `dim` the width that comes out.
+
+    `embeds_deeply`: embedding an input is itself a network's work, not a table.
+    """
 
     embedding_dim: int
     dim: int
+    embeds_deeply: bool = False
 
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
         """Grouped inputs (b n ...) -> vectors (b n ... d)."""

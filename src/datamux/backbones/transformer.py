@@ -25,6 +25,7 @@ class TransformerBackbone(Backbone):
         self.encoder = encoder
         self.dim = int(encoder.config.hidden_size)
         self.mux_layer = mux_layer
+        self.embeds_deeply = mux_layer > 0
         self.embedding_dim = self.dim if mux_layer else self.words.embedding_dim
         self._halves = split_at_layer(encoder, mux_layer) if mux_layer else None
         self.max_tokens = _max_tokens(encoder)

@@ -21,7 +21,10 @@ class Multiplexer(SeededModule):
     `scale`: "mean" divides by the number k of slots in use, as in the paper. "sqrt" divides by sqrt(k), so that the
     mixture of independent inputs keeps the variance of one input: with "mean" words fade against the position
     vectors that an encoder adds afterwards. "sum" leaves the sum alone, as the published vision code does.
+    `elementwise`: every number of the mixture depends on the same number of the inputs alone.
     """
+
+    elementwise: bool = False
 
     def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
         check_at_least_one("num_instances", num_instances)

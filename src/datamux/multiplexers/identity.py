@@ -11,5 +11,7 @@ from datamux.multiplexers.base import Multiplexer
 
 
 class Identity(Multiplexer):
+    elementwise = True
+
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         return x.sum(1)

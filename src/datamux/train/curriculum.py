@@ -5,6 +5,7 @@ the steps uses a smaller size at random (its logarithm is uniform: 1 to 2 is as 
 serves every size up to the capacity.
 """
 
+import math
 import random
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -42,7 +43,7 @@ class Curriculum:
         """The group size of this step: the same for the same step, in every process and after a restart."""
         chance = random.Random(self.seed * 1_000_003 + step)
         if chance.random() < self.elastic:
-            return int(round(self.size ** chance.random()))
+            return round(math.exp(chance.random() * math.log(self.size)))
         return self.size
 
     def observe(self, step: int, group_size: int, value: float) -> None:
