@@ -149,7 +149,7 @@ def test_clear_errors(tmp_path, sentences):
         train(tiny, tmp_path / "d", task=other)
     words = tmp_path / "words.jsonl"
     words.write_text(json.dumps({"tokens": ["a"], "tags": ["O"]}))
-    with pytest.raises(ValueError, match="is a MuxForSequenceClassification; words needs a MuxForTokenClassification"):
+    with pytest.raises(ValueError, match="classifies texts, and words is a task that tags tokens"):
         evaluate_model(str(final), str(words), text=["tokens"], label="tags")
     swapped = tmp_path / "swapped.csv"
     swapped.write_text("text,label\nx,yes\ny,no\n")

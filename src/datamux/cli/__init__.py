@@ -8,6 +8,7 @@ import datamux.cli.bench as bench
 import datamux.cli.demo as demo
 import datamux.cli.evaluate as evaluate
 import datamux.cli.export as export
+import datamux.cli.frontier as frontier
 import datamux.cli.ls as ls
 import datamux.cli.train as train
 
@@ -26,6 +27,7 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.add_typer(bench.bench, name="bench")
+app.command("frontier")(frontier.frontier)
 app.command("ls")(ls.ls)
 
 

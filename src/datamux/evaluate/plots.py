@@ -36,6 +36,33 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
     pyplot.close(figure)
 
 
+def draw_frontier(record: dict[str, Any], file: Path) -> None:
+    """Accuracy against throughput: one line a model and engine, the best points ringed."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    rows = record["results"]
+    for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
+        own = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
+        label = ", ".join(name) if len({row["engine"] for row in rows}) > 1 else name[0]
+        axes.plot([r["rate"] for r in own], [100 * r["score"] for r in own], "o-", label=label)
+        for r in own:
+            if r["group_size"] > 1:
+                place = (r["rate"], 100 * r["score"])
+                axes.annotate(str(r["group_size"]), place, xytext=(4, 4), textcoords="offset points", fontsize=8)
+    best = [r for r in rows if r["best"]]
+    axes.plot(
+        [r["rate"] for r in best], [100 * r["score"] for r in best], "o", mfc="none", mec="k", ms=12, label="best"
+    )
+    axes.set_xscale("log")
+    axes.set(xlabel="instances a second, texts to answers", ylabel="score, percent")
+    axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=8)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+    pyplot.close(figure)
+
+
 def _series(row: dict[str, Any]) -> str:
     return f"{row['about']['demultiplexer']}, {row['about']['engine']}"
 

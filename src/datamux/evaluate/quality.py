@@ -11,6 +11,7 @@ from torch import Tensor
 
 from datamux.grouping import Filler
 from datamux.hub.models import MuxPreTrainedModel
+from datamux.inference.runtime import Runtime
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows
 
@@ -69,32 +70,20 @@ def _tag_score(best: Any, truth: Any, labels: Labels) -> dict[str, float]:
 MAIN_METRIC = {"single_label_classification": "accuracy", "multi_label_classification": "f1", "regression": "mse"}
 
 
-@torch.inference_mode()
 def predict_rows(
-    model: MuxPreTrainedModel,
-    rows: Rows,
-    group_size: int,
-    *,
-    order: Tensor | None = None,
-    filler: Filler = "nothing",
-    batch_rows: int = 256,
-    bf16: bool = False,
+    runtime: Runtime, rows: Rows, group_size: int, *, order: Tensor, batch_rows: int = 256
 ) -> list[Tensor]:
     """Logits of every row, in the order of `rows`; `order` says in which order they are seated."""
-    model.eval()
-    order = torch.arange(len(rows)) if order is None else order
     logits: list[Tensor] = [torch.empty(0)] * len(rows)
     for some in torch.split(order, max(1, batch_rows // group_size) * group_size):
-        batch = {name: x.to(model.device) for name, x in rows.batch(some).items() if name != "labels"}
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-            answers = model(**batch, group_size=group_size, filler=filler).logits.float().cpu()
-        for row, answer in zip(some.tolist(), answers, strict=True):
+        batch = {name: x for name, x in rows.batch(some).items() if name != "labels"}
+        for row, answer in zip(some.tolist(), runtime.logits(batch, group_size), strict=True):
             logits[row] = answer
     return logits
 
 
 def measure_quality(
-    model: MuxPreTrainedModel,
+    runtime: Runtime,
     rows: Rows,
     labels: Labels,
     *,
@@ -102,9 +91,11 @@ def measure_quality(
     groupings: int = 3,
     filler: Filler = "nothing",
     seed: int = 0,
-    bf16: bool = False,
 ) -> list[Quality]:
-    """Score the whole split at each group size; every grouping seats the rows in another random order."""
+    """Score the whole split at each group size; every grouping seats the rows in another random order.
+
+    `filler` is what the runtime puts into unused slots; it is only noted here.
+    """
     truth = [rows.batch([i])["labels"][0] for i in range(len(rows))]
     if rows.token_labels is not None:
         truth = [
@@ -117,7 +108,7 @@ def measure_quality(
         for grouping in range(groupings if k > 1 else 1):
             generator = torch.Generator().manual_seed(seed * 1000 + grouping)
             order = torch.randperm(len(rows), generator=generator)
-            logits = predict_rows(model, rows, k, order=order, filler=filler, bf16=bf16)
+            logits = predict_rows(runtime, rows, k, order=order)
             if rows.token_labels is not None:
                 lengths = (rows.ends - rows.starts).tolist()
                 logits = [_with_cut_words(z[:n], len(t)) for z, n, t in zip(logits, lengths, truth, strict=True)]

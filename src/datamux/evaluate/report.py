@@ -14,12 +14,12 @@ from datamux.errors import check_choice
 from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.grouping import Filler
-from datamux.hub import MuxForSequenceClassification, MuxForTokenClassification
-from datamux.hub.models import MuxPreTrainedModel
 from datamux.hub.multiplex import load_model
+from datamux.inference.loading import load_runtime
+from datamux.inference.texts import max_tokens_of
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
-from datamux.tasks.rows import encode_corpus, encode_examples
+from datamux.tasks.rows import Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_split, own_task, read_corpus
 
 SIZES = (1, 2, 5, 10, 20, 40)
@@ -42,31 +42,23 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """A run record with one row a group size."""
     check_choice("filler", filler, get_args(Filler))
-    chosen = _task(task, splits, text, label, token_level)
-    model = load_model(name).to("cuda" if torch.cuda.is_available() else "cpu")
-    _check_fits(model, chosen, name)
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    wanted: Filler = "repeat" if filler == "repeat" else "nothing"
+    chosen = find_task(task, splits, text, label, token_level)
     recipe = _json(Path(name) / "recipe.json")
-    options: dict[str, Any] = {
-        "group_sizes": list(group_sizes) or default_sizes(model.config.num_instances),
-        "groupings": groupings,
-        "filler": filler,
-        "bf16": bf16,
-    }
     if chosen.kind == "text":
+        model = load_model(name).to("cuda" if torch.cuda.is_available() else "cpu")
+        sizes = list(group_sizes) or default_sizes(model.config.num_instances)
         tokens = recipe["warmup"]["tokens"] if recipe else 32
         lines = chain.from_iterable(read_corpus(chosen, split, data_dir) for split in splits)
-        words = encode_corpus(lines, tokenizer, max_words=MAX_WORDS)
-        found = measure_retrieval(model, words[: len(words) // tokens * tokens].view(-1, tokens), **options)
+        words = encode_corpus(lines, AutoTokenizer.from_pretrained(name), max_words=MAX_WORDS)
+        pieces = words[: len(words) // tokens * tokens].view(-1, tokens)
+        found = measure_retrieval(model, pieces, group_sizes=sizes, groupings=groupings, filler=wanted, bf16=bf16)
     else:
-        examples = _joined([load_split(chosen, split, data_dir) for split in splits])
-        labels = Labels(
-            tuple(model.config.id2label.values()),
-            model.config.problem_type or "single_label_classification",
-            numbered=chosen.label_names is not None,
-        )
-        rows = encode_examples(examples, labels, tokenizer, recipe["model"]["max_tokens"] if recipe else 128)
-        found = measure_quality(model, rows, labels, **options)
+        runtime, config, tags = load_runtime(name, bf16=bf16, filler=wanted)
+        _check_fits(tags, chosen, name)
+        rows, labels = load_rows(name, config, chosen, splits, data_dir)
+        sizes = list(group_sizes) or default_sizes(runtime.num_instances)
+        found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings, filler=wanted)
     return make_record(
         "quality",
         recipe=recipe or None,
@@ -75,21 +67,38 @@ def evaluate_model(
         splits=list(splits),
         evaluation={"groupings": groupings, "filler": filler, "bf16": bf16},
         training=_json(Path(name) / "training.json") or [],
-        parameters=sum(p.numel() for p in model.parameters()),
     )
 
 
-def _check_fits(model: MuxPreTrainedModel, task: Task, name: str) -> None:
-    fitting = {"sequence": MuxForSequenceClassification, "token": MuxForTokenClassification}.get(task.kind)
-    if fitting is not None and not isinstance(model, fitting):
-        raise ValueError(f"{name} is a {type(model).__name__}; {task.name} needs a {fitting.__name__}")
+def load_rows(name: str, config: Any, task: Task, splits: Sequence[str], data_dir: str | None) -> tuple[Rows, Labels]:
+    """The rows of whole splits, tokenised for the model `name`, with the labels that it knows."""
+    examples = _joined([load_split(task, split, data_dir) for split in splits])
+    problem: Any = config.problem_type or "single_label_classification"
+    labels = Labels(tuple(config.id2label.values()), problem, numbered=task.label_names is not None)
+    recipe = _json(Path(name) / "recipe.json")
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    max_tokens = recipe["model"]["max_tokens"] if recipe else max_tokens_of(tokenizer, config)
+    return encode_examples(examples, labels, tokenizer, max_tokens), labels
+
+
+def _check_fits(tags: bool, task: Task, name: str) -> None:
+    if tags != (task.kind == "token"):
+        kinds = {True: "tags tokens", False: "classifies texts"}
+        raise ValueError(f"{name} {kinds[tags]}, and {task.name} is a task that {kinds[not tags]}")
 
 
 def default_sizes(capacity: int) -> list[int]:
     return sorted({k for k in (*SIZES, capacity) if k <= capacity})
 
 
-def _task(task: str | Task, splits: Sequence[str], text: Sequence[str], label: str, token_level: bool | None) -> Task:
+def find_task(
+    task: str | Task,
+    splits: Sequence[str],
+    text: Sequence[str] = ("text",),
+    label: str = "label",
+    token_level: bool | None = None,
+) -> Task:
+    """A known task, a corpus, or a file of the user's own."""
     if isinstance(task, Task):
         return task
     if task.endswith(SUFFIXES):

@@ -76,7 +76,7 @@ def export_model(
         raise ValueError("8-bit weights are made for ONNX alone: --to onnx --int8")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty; choose another folder")
-    runtime, config, token_level = load_runtime(name, device="cpu", bf16=False, compiled=False)
+    runtime, config, token_level = load_runtime(name, device="cpu")
     if not isinstance(runtime, TorchRuntime):
         raise ValueError(f"{name} is exported already")
     tokenizer = AutoTokenizer.from_pretrained(name)

@@ -11,13 +11,21 @@ from transformers import (
     PreTrainedModel,
 )
 
+from datamux.grouping import Filler
 from datamux.hub import MuxConfig, MuxForTokenClassification
 from datamux.hub.multiplex import load_model
 from datamux.inference.exported import load_exported
 from datamux.inference.runtime import Runtime, TorchRuntime
 
 
-def load_runtime(name: str, *, device: str | None, bf16: bool, compiled: bool) -> tuple[Runtime, Any, bool]:
+def load_runtime(
+    name: str,
+    *,
+    device: str | None = None,
+    bf16: bool = False,
+    compiled: bool = False,
+    filler: Filler = "nothing",
+) -> tuple[Runtime, Any, bool]:
     """(what runs, its configuration, whether it tags tokens)."""
     config = AutoConfig.from_pretrained(name)
     exported = load_exported(Path(name), config)
@@ -33,4 +41,4 @@ def load_runtime(name: str, *, device: str | None, bf16: bool, compiled: bool) -
         auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
         model = auto.from_pretrained(name, dtype=torch.float32)
     model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TorchRuntime(model, bf16=bf16, compiled=compiled), config, token_level
+    return TorchRuntime(model, bf16=bf16, compiled=compiled, filler=filler), config, token_level

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from datamux.grouping import Filler
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.inference.plan import plan_passes
 from datamux.tasks.rows import Rows
@@ -38,20 +39,23 @@ class TorchRuntime:
     `bf16` runs in half precision; `compiled` lets torch write code for this model, a minute's work at the first pass.
     """
 
-    def __init__(self, model: PreTrainedModel, *, bf16: bool = False, compiled: bool = False) -> None:
+    def __init__(
+        self, model: PreTrainedModel, *, bf16: bool = False, compiled: bool = False, filler: Filler = "nothing"
+    ) -> None:
         self.model = model.eval()
         self.multiplexed = isinstance(model, MuxPreTrainedModel)
         self.num_instances: int = model.config.num_instances if self.multiplexed else 1
         self.device = model.device
         self.bf16 = bf16
+        self.filler = filler
         self._forward: Any = torch.compile(model, dynamic=True) if compiled else model
 
     @torch.inference_mode()
     def logits(self, batch: Batch, group_size: int) -> Tensor:
         given = {name: x.to(self.device) for name, x in batch.items()}
-        if bool(given["attention_mask"].all()) and len(given["input_ids"]) % group_size == 0:
+        if bool(given["attention_mask"].all()):
             del given["attention_mask"]  # nothing is padded, so nothing need be masked
-        size = {"group_size": group_size} if self.multiplexed else {}
+        size = {"group_size": group_size, "filler": self.filler} if self.multiplexed else {}
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             found: Tensor = self._forward(**given, **size).logits
         return found.float().cpu()
