@@ -18,15 +18,9 @@ run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record
   $datamux train "small/minilm-$task-$recipe" -o "$folder" --set run.seed="$seed" "${settings[@]}"
   [ -f "$record" ] || $datamux evaluate "$folder/task/model" --task "$task" $splits --record "$record"
 }
-warm=$runs/minilm-warmup-n10
-[ -f "$warm/warmup/model/training.json" ] || $datamux train small/minilm-warmup-n10 -o "$warm" --set model.start="$encoder"
-record=$records/wikipedia_en/minilm-n10-seed0.json
-[ -f "$record" ] || $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record "$record"
-
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
-run n10 n10 model.start="$warm/warmup/model" task.teacher="$plain"
-for m in ${MUX_LAYERS:-1}; do
+for m in ${MUX_LAYERS:-0 1}; do
   run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
 done
 for layers in ${CUT:-3 2 1}; do

@@ -37,6 +37,13 @@ def gaussian(*shape: int, generator: torch.Generator, std: float = 1.0) -> Tenso
     return torch.randn(*shape, generator=generator, device="cpu") * std
 
 
+def sign_keys(num_instances: int, dim: int, generator: torch.Generator) -> Tensor:
+    """(n d) of random +1 and -1; slot 0 is all +1, so that it changes nothing."""
+    keys = torch.where(gaussian(num_instances, dim, generator=generator) < 0, -1.0, 1.0)
+    keys[0] = 1.0
+    return keys
+
+
 def random_orthogonal(dim: int, generator: torch.Generator) -> Tensor:
     """A (dim dim) orthogonal matrix in double precision, uniform over the orthogonal group."""
     q, r = torch.linalg.qr(gaussian(dim, dim, generator=generator).double())

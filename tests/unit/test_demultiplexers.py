@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from datamux import DEMULTIPLEXERS, build_demultiplexer
+from datamux import DEMULTIPLEXERS, build_demultiplexer, build_multiplexer
 
 B, N, L, D = 2, 3, 5, 12
 H = torch.randn(B, L, D, generator=torch.Generator().manual_seed(1))
@@ -33,11 +33,19 @@ def test_gate_formula(linear):
     pooled = demux(H, N, "pool", mask)
     for i in range(N):
         a = F.gelu(H @ demux.from_state.weight.T + demux.from_state.bias)
-        a = (torch.cat([a, H], dim=-1) if linear else a) * demux.gates[i]
-        torch.testing.assert_close(z[:, i], _norm(demux, demux.out(a)))
-        mean = torch.stack([a[b][mask[b, i]].mean(0) for b in range(B)])
-        torch.testing.assert_close(pooled[:, i, 0], _norm(demux, demux.out(mean)))
+        past = H * demux.gates[i, 7:] if linear else torch.zeros_like(H)
+        before_norm = demux.out(a * demux.gates[i, :7]) + past
+        torch.testing.assert_close(z[:, i], _norm(demux, before_norm))
+        mean = torch.stack(
+            [before_norm[b][mask[b, i]].mean(0) for b in range(B)]
+        )  # all after the nonlinearity is linear
+        torch.testing.assert_close(pooled[:, i, 0], _norm(demux, mean))
     torch.testing.assert_close(demux(H, N, "pool"), demux(H, N, "pool", torch.ones(B, N, L, dtype=torch.bool)))
+
+
+def test_a_linear_gate_starts_by_undoing_the_sign_keys():
+    demux = build_demultiplexer("gate", N, D, hidden_dim=7, linear=True, seed=5)
+    assert torch.equal(demux.gates[:, 7:], build_multiplexer("sign", N, D, seed=5).keys)
 
 
 def test_mlp_formula():

@@ -2,8 +2,12 @@
 
     z_i = LN(W_o (gate_i * gelu(W_h h)))
 
-`linear=True` adds h itself to the features, so that gates can undo the keys and pass states through as they are, which
-suits pretrained encoders: features(h) = [gelu(W_h h), h], their gates start as random signs, slot 0 all +1.
+`linear=True` adds a second gate, on h itself, past the matrices:
+
+    z_i = LN(W_o (gate_i * gelu(W_h h)) + sign_i * h)
+
+It starts as the keys of the `sign` multiplexer of the same seed (slot 0 all +1), so that it undoes them and a group of one
+passes through almost as it is. That suits pretrained encoders.
 
 Each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
 undoes what Hadamard keys do, which adding a key cannot; and as the gate does not depend on the position, a pool over an
@@ -17,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from datamux.demultiplexers.base import Demultiplexer, mean_over_own_tokens
-from datamux.seeded import gaussian
+from datamux.seeded import gaussian, sign_keys
 
 
 class GateDemultiplexer(Demultiplexer):
@@ -37,18 +41,15 @@ class GateDemultiplexer(Demultiplexer):
         self.hidden_dim = hidden_dim or 2 * dim
         self.linear = linear
         self.from_state = nn.Linear(dim, self.hidden_dim)
-        self.out = nn.Linear(self.hidden_dim + (dim if linear else 0), dim)
+        self.out = nn.Linear(self.hidden_dim, dim)
         self.norm = nn.LayerNorm(dim)
         self._register_state(learned=True)
 
     def initial_state(self) -> dict[str, Tensor]:
         generator = self.generator()
+        signs = [sign_keys(self.num_instances, self.dim, generator)] if self.linear else []
         gates = gaussian(self.num_instances, self.hidden_dim, generator=generator)
-        if self.linear:
-            signs = gaussian(self.num_instances, self.dim, generator=generator).sign()
-            signs[0] = 1.0
-            gates = torch.cat([gates, signs], dim=1)
-        return {"gates": gates}
+        return {"gates": torch.cat([gates, *signs], dim=1)}
 
     def features(self, h: Tensor) -> Tensor:
         """(b r d) -> (b r e), the same for every slot."""
@@ -63,5 +64,8 @@ class GateDemultiplexer(Demultiplexer):
         return mean_over_own_tokens(features, mask) * self.gates[:slots, None]
 
     def project(self, a: Tensor) -> Tensor:
-        z: Tensor = self.norm(self.out(a))
-        return z
+        z: Tensor = self.out(a[..., : self.hidden_dim])
+        if self.linear:
+            z = z + a[..., self.hidden_dim :]
+        normed: Tensor = self.norm(z)
+        return normed

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from datamux.errors import check_choice
 from datamux.multiplexers.base import Multiplexer, Scale, check_divisible
-from datamux.seeded import gaussian
+from datamux.seeded import gaussian, sign_keys
 
 Keys = Literal["gaussian", "binary", "sign"]
 
@@ -48,11 +48,10 @@ class Hadamard(Multiplexer):
         if self.kind == "binary":
             chunk = check_divisible("binary", d, n)
             keys = torch.eye(n).repeat_interleave(chunk, dim=1)
+        elif self.kind == "sign":
+            keys = sign_keys(n, d, self.generator())
         else:
             keys = gaussian(n, d, generator=self.generator())
-        if self.kind == "sign":
-            keys = torch.where(keys < 0, -1.0, 1.0)
-            keys[0] = 1.0
         if self.key_norm is not None:
             keys = keys * (self.key_norm / keys.norm(dim=1, keepdim=True))
         return {"keys": keys}

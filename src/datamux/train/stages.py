@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -213,21 +214,24 @@ def train_task(
 def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads, dim: int) -> None:
     """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
     bf16 = recipe.run.bf16
+    file = partial(_teacher_file, recipe.task.teacher, rows, folder)
     if recipe.task.distill_logits > 0:
-        rows.teacher_logits = cached(
-            folder / "teacher-logits.pt",
-            lambda: ask_teacher(teacher, rows, partial(teacher_logits, teacher), bf16=bf16),
-        )
+        ask = partial(ask_teacher, teacher, rows, partial(teacher_logits, teacher), bf16=bf16)
+        rows.teacher_logits = cached(file("logits"), ask)
     if recipe.task.distill_states > 0:
-        rows.teacher_states = cached(
-            folder / "teacher-states.pt",
-            lambda: ask_teacher(teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16).bfloat16(),
-        )
+        ask = partial(ask_teacher, teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16)
+        rows.teacher_states = cached(file(f"states-{reads}"), lambda: ask().bfloat16())
         if rows.teacher_states.shape[-1] != dim:
             raise ValueError(
                 f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
                 "leave task.distill_states at 0 and learn from the logits alone"
             )
+
+
+def _teacher_file(teacher: str, rows: Rows, folder: Path, what: str) -> Path:
+    """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
+    place = Path(teacher) if Path(teacher).is_dir() else folder
+    return place / f"teacher-{what}-{sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]}.pt"
 
 
 def _run(
