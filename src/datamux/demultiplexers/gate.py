@@ -6,8 +6,8 @@
 
     z_i = LN(W_o (gate_i * gelu(W_h h)) + sign_i * h)
 
-It starts as the keys of the `sign` multiplexer of the same seed (slot 0 all +1), so that it undoes them and a group of one
-passes through almost as it is. That suits pretrained encoders.
+It starts as the keys of the `sign` multiplexer of the same seed (slot 0 all +1), so that it undoes them and a group of
+one passes through almost as it is. That suits pretrained encoders.
 
 Each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
 undoes what Hadamard keys do, which adding a key cannot; and as the gate does not depend on the position, a pool over an
