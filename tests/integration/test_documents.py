@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from conftest import tiny_encoder
-from datamux import MULTIPLEXERS
+from datamux import MULTIPLEXERS, multiplex
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,9 +26,19 @@ def test_readme_multiplexes_an_encoder(tmp_path, tokenizer):
     assert names["logits"].shape == (3, 2)
 
 
+def test_readme_runs_a_trained_model(tmp_path, tokenizer):
+    multiplex(tiny_encoder(), 3).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for file, number in (("README.md", 1), ("docs/inference.md", 0)):
+        code = blocks(file, "python")[number].replace("runs/sst2/task/model", str(tmp_path)).replace("=10", "=3")
+        names: dict = {}
+        exec(code, names)
+        assert names["predictor"].num_instances == 3
+
+
 def test_readme_multiplexes_any_network():
     names: dict = {}
-    exec(blocks("README.md", "python")[1], names)
+    exec(blocks("README.md", "python")[2], names)
     assert names["logits"].shape == (10, 3)
 
 
