@@ -130,6 +130,52 @@ def ablation_section() -> list[str]:
     return [*lines, ""]
 
 
+def speed_section() -> list[str]:
+    """Every speed and memory record as a table, its picture below it."""
+    lines = []
+    for file in sorted((RESULTS / "speed").glob("*.json")):
+        record = read_record(file)
+        settings, rows = record["settings"], record["results"]
+        shape = settings["shape"]
+        title = f"{shape['layers']}L/{shape['hidden']}H" + (", tagging" if shape["token_level"] else "")
+        if record["kind"] == "memory":
+            lines += [
+                f"### Memory: {title}, one pass of {rows[0]['groups']} groups of {rows[0]['tokens']} tokens",
+                "",
+                "Megabytes above what Python and torch take by themselves, each row in a process of its own.",
+                "",
+                "| instances a pass | model | peak | against the first row |",
+                "|---|---|---|---|",
+                *(f"| {r['group_size']} | {r['model']:,.0f} | {r['peak']:,.0f} | {r['ratio']:.2f}x |" for r in rows),
+                "",
+            ]
+            continue
+        what = "from texts to answers, " if settings["texts"] else "from token ids, "
+        lines += [
+            f"### Speed: {title}, {what}lengths {settings['lengths']}",
+            "",
+            "| | instances/s | against the first row (lowest to highest) | of the limit | positions a pass |",
+            "|---|---|---|---|---|",
+        ]
+        for r in rows:
+            limit = f"{r['ratio'] / r['group_size']:.0%}" if r["group_size"] > 1 else ""
+            ratio = f"{r['ratio']:.2f}x ({r['lowest']:.2f} to {r['highest']:.2f})"
+            lines.append(f"| {r['name']} | {r['rate']:,.0f} | {ratio} | {limit} | {r['positions']} |")
+        picture = f"speed-{file.stem}.png"
+        lines += ["", *([f"![{title}]({picture})", ""] if (PAGE.parent / picture).exists() else [])]
+    if not lines:
+        return []
+    how = [
+        "## Speed and memory",
+        "",
+        "Measured by `experiments/speed.sh`. Plain is the Hugging Face classifier of the same shape. Everything in one table ran",
+        "in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the paper's prefix. Weights are",
+        "random where no trained model is named: they do not change the time.",
+        "",
+    ]
+    return [*how, *lines]
+
+
 def draw_growth() -> None:
     import matplotlib
 
@@ -164,7 +210,7 @@ def page() -> str:
         if (RESULTS / task).is_dir():
             metric = read_record(next(iter(sorted((RESULTS / task).glob("*.json")))))["results"][0]["metric"]
             lines += [f"## {title}", "", f"Metric: {metric}.", "", *table(task), ""]
-    return "\n".join([*lines, *growth_section(), *ablation_section()])
+    return "\n".join([*lines, *growth_section(), *ablation_section(), *speed_section()])
 
 
 def readme() -> str:

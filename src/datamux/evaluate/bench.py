@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from statistics import fmean
 from typing import Any
 
 from transformers import AutoTokenizer
@@ -57,11 +58,13 @@ def run_speed(
         if texts:
             tokenizer = AutoTokenizer.from_pretrained(model)
             words = [str(text) for text in load_split(get_task(lengths), "train", data_dir).texts[:POOL]]
+            tokens = fmean(len(ids) for ids in tokenizer(words[:1000])["input_ids"])
 
             def work(runtime: Runtime, k: int) -> Work:
                 return FromTexts(Predictor(runtime, tokenizer, plain.config, token_level=size.token_level), words, k)
         else:
-            rows = random_rows(lengths_of(lengths, POOL, data_dir), size.vocab_size)
+            counts = lengths_of(lengths, POOL, data_dir)
+            rows, tokens = random_rows(counts, size.vocab_size), fmean(counts)
 
             def work(runtime: Runtime, k: int) -> Work:
                 return FromIds(runtime, rows, k)
@@ -71,6 +74,7 @@ def run_speed(
                 f"plain, {how}" if name == "plain" else f"{name}, {k} a pass, {how}",
                 work(runtime, k),
                 k,
+                tokens,
                 {"engine": how, "demultiplexer": None if name == "plain" else name},
             )
             for (name, how), runtime in runtimes.items()

@@ -71,6 +71,7 @@ def measure_frontier(
         for short, name in zip(names, models, strict=True):
             loaded, config, tags = load_runtime(name)
             rows, labels = load_rows(name, config, chosen, splits, data_dir)
+            tokens = float((rows.ends - rows.starts).float().mean())
             for how in engines:
                 runtime = stack.enter_context(engine(loaded.model, how)) if isinstance(loaded, TorchRuntime) else loaded
                 predictor = Predictor(runtime, AutoTokenizer.from_pretrained(name), config, token_level=tags)
@@ -79,9 +80,8 @@ def measure_frontier(
                 for quality in found:
                     about = {"model": short, "engine": how}
                     work = FromTexts(predictor, given, quality.group_size)
-                    contenders.append(
-                        Contender(f"{short}, {how}, {quality.group_size} a pass", work, quality.group_size, about)
-                    )
+                    title = f"{short}, {how}, {quality.group_size} a pass"
+                    contenders.append(Contender(title, work, quality.group_size, tokens, about))
                     scores.append(quality.score)
                     tell(f"{contenders[-1].name}: {quality.score:.2%}")
         speeds = compare_speed(contenders, rounds=rounds, seconds=seconds, tell=tell)

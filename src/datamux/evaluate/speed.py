@@ -23,11 +23,12 @@ class Work(Protocol):
 
 @dataclass
 class Contender:
-    """Something that answers instances. `family` is what it is compared within; a baseline has group size 1."""
+    """Something that answers instances of about `tokens` tokens each, `group_size` of them a pass."""
 
     name: str
     work: Work
     group_size: int = 1
+    tokens: float = 32.0
     about: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,8 +74,9 @@ def compare_speed(
     tuned = []
     for contender in contenders:
         best, rate = tune(contender, positions, seconds / 3, clock)
+        a_pass = max(1, int(best // contender.tokens)) * contender.group_size
         # Whole passes: a contender must not pay for a pass that is mostly empty.
-        instances = samples or max(contender.group_size, round(rate * seconds))
+        instances = samples or a_pass * max(1, round(rate * seconds / a_pass))
         tuned.append((best, instances))
         tell(f"{contender.name}: {rate:,.0f} a second at {best} positions a pass")
     rates: list[list[float]] = [[] for _ in contenders]
@@ -99,13 +101,18 @@ def compare_speed(
 def tune(
     contender: Contender, positions: Sequence[int], seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[int, float]:
-    """The best number of positions a pass, and its rate. The first pass of each size warms up and is not counted."""
+    """The best number of positions a pass, and its rate. The first pass of each size warms up and is not counted.
+
+    Larger sizes are left out once two in a row were slower than the best.
+    """
     found: dict[int, float] = {}
     for size in positions:
-        instances = max(1, size // 16) * contender.group_size
+        instances = max(1, int(size // contender.tokens)) * contender.group_size  # one pass
         rate = _rate(contender, instances, size, clock)
-        instances = max(instances, round(rate * seconds))
+        instances *= max(1, round(rate * seconds / instances))
         found[size] = max(_rate(contender, instances, size, clock) for _ in range(2))
+        if len(found) > 2 and max(list(found.values())[-2:]) < max(found.values()):
+            break
     best = max(found, key=lambda size: found[size])
     return best, found[best]
 
