@@ -168,9 +168,9 @@ def speed_section() -> list[str]:
     how = [
         "## Speed and memory",
         "",
-        "Measured by `experiments/speed.sh`. Plain is the Hugging Face classifier of the same shape. Everything in one table ran",
-        "in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the paper's prefix. Weights are",
-        "random where no trained model is named: they do not change the time.",
+        "Measured by `experiments/speed.sh`. Plain is the Hugging Face classifier of the same shape. Everything in one",
+        "table ran in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the paper's",
+        "prefix. Weights are random where no trained model is named: they do not change the time.",
         "",
     ]
     return [*how, *lines]
