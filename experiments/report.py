@@ -169,8 +169,8 @@ def speed_section() -> list[str]:
         "## Speed and memory",
         "",
         "Measured by `experiments/speed.sh`. Plain is the Hugging Face classifier of the same shape. Everything in one",
-        "table ran in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the paper's",
-        "prefix. Weights are random where no trained model is named: they do not change the time.",
+        "table ran in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the",
+        "paper's prefix. Weights are random where no trained model is named: they do not change the time.",
         "",
     ]
     return [*how, *lines]
