@@ -10,6 +10,7 @@ import datamux.cli.evaluate as evaluate
 import datamux.cli.export as export
 import datamux.cli.frontier as frontier
 import datamux.cli.ls as ls
+import datamux.cli.predict as predict
 import datamux.cli.train as train
 
 EXTRAS = {"accelerate": "train", "datasets": "train", "seqeval": "train", "sklearn": "train", "pyarrow": "train"}
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.add_typer(bench.bench, name="bench")
 app.command("frontier")(frontier.frontier)

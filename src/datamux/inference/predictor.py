@@ -82,17 +82,22 @@ class Predictor:
         top_k: int = 1,
         progress: bool = False,
         window: int = WINDOW,
+        letters: int | None = None,
     ) -> Iterator[Answer]:
-        """Answers in input order, while later texts are still being read and tokenised."""
+        """Answers in input order, while later texts are still being read and tokenised.
+
+        `letters`: how long all texts are together, where they come one by one; for the progress bar.
+        """
         k = self.num_instances if group_size is None else group_size
         check_group_size(k, self.num_instances)
         check_at_least_one("window", window)
         check_at_least_one("top_k", top_k)
-        return self._stream(texts, k, top_k, progress, window)
+        if letters is None and progress and isinstance(texts, Sequence):
+            letters = sum(_letters(text) for text in texts)
+        return self._stream(texts, k, top_k, Progress(letters, shown=progress), window)
 
-    def _stream(self, texts: Iterable[Text], k: int, top_k: int, progress: bool, size: int) -> Iterator[Answer]:
-        letters = sum(_letters(text) for text in texts) if progress and isinstance(texts, Sequence) else None
-        with ThreadPoolExecutor(1) as ahead, Progress(letters, shown=progress) as bar:
+    def _stream(self, texts: Iterable[Text], k: int, top_k: int, bar: "Progress", size: int) -> Iterator[Answer]:
+        with ThreadPoolExecutor(1) as ahead, bar:
             pending: deque[Any] = deque()
             for some in _windows(texts, size):
                 pending.append(ahead.submit(self.texts.window, some))

@@ -1,0 +1,39 @@
+"""`datamux predict`: answers for every row of a file."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="Folder or name of a trained or exported model.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="txt, csv, tsv, jsonl or parquet; - reads stdin.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="csv, tsv, jsonl or parquet.")],
+    text: Annotated[list[str], typer.Option(help="Column of the text; twice for pairs.")] = ["text"],
+    group_size: Annotated[int | None, typer.Option("--group-size", "-k", help="Default: all slots.")] = None,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Run in half precision.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Answer every row of a file. All columns and the order are kept; an interrupted run goes on where it stopped."""
+    from datamux.inference.files import predict_file
+    from datamux.inference.predictor import load
+
+    predictor = load(model, bf16=bf16)
+    before = time.perf_counter()
+    done = predict_file(
+        predictor,
+        source,
+        output,
+        text=text,
+        group_size=group_size,
+        progress=not quiet,
+        settings={"model": model, "bf16": bf16},
+    )
+    if done.resumed_after:
+        typer.echo(f"went on after row {done.resumed_after}", err=True)
+    rate = (done.rows + done.bad - done.resumed_after) / (time.perf_counter() - before)
+    typer.echo(f"{done.rows} rows answered, {rate:,.0f} a second: {output}", err=True)
+    if done.bad:
+        typer.echo(f"{done.bad} bad rows: {output}.errors.jsonl", err=True)

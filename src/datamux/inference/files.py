@@ -1,0 +1,248 @@
+"""`datamux predict`: a file in, a file out. Every column and the order are kept; a bad row stops nothing.
+
+Answers go to a journal beside the output, one line a row, as they come. A run that was interrupted reads it and goes on
+with the next row; the output itself is written at the end, in one piece.
+"""
+
+import csv
+import json
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from datamux.inference.predictor import Predictor
+from datamux.inference.texts import Text
+from datamux.tasks.files import BadFile, Row
+
+INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
+OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
+STDIN = Path("-")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of the input; `problem` says what is wrong with it, if anything is."""
+
+    number: int  # from 1, as a person counts
+    row: Row
+    text: Text = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did."""
+
+    rows: int
+    bad: int
+    resumed_after: int
+
+
+def predict_file(
+    predictor: Predictor,
+    source: Path,
+    output: Path,
+    *,
+    text: Sequence[str] = ("text",),
+    group_size: int | None = None,
+    progress: bool = False,
+    settings: dict[str, Any] | None = None,
+) -> Done:
+    """Answer every row of `source` into `output`. `settings` is what must be the same for a run to be gone on with."""
+    if output.suffix.lower() not in OUTPUTS:
+        raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
+    journal = output.with_name(output.name + ".part")
+    about = {"source": _identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
+    before = open_journal(journal, about)
+    letters = None
+    if progress and source != STDIN:
+        letters = sum(
+            len(str(item.text)) for item in islice(read_items(source, text), before, None) if not item.problem
+        )
+    items = islice(read_items(source, text), before, None)
+    with journal.open("a", encoding="utf-8") as lines:
+        for item, answer in _answered(predictor, items, group_size, progress, letters):
+            line: Row = {"n": item.number}
+            if item.problem:
+                line |= {"bad": item.problem, "row": item.row}
+            else:
+                line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
+            lines.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+    return finish(source, output, journal, before)
+
+
+def read_items(source: Path, text: Sequence[str]) -> Iterator[Item]:
+    """The rows of a file (or of stdin, a text a line), each with its text or with what is wrong with it."""
+    suffix = ".txt" if source == STDIN else source.suffix.lower()
+    if suffix not in INPUTS:
+        raise BadFile(source, f"unknown kind of file {suffix!r}; allowed: {', '.join(INPUTS)}, or - for stdin")
+    if source != STDIN and not source.exists():
+        raise BadFile(source, "no such file")
+    readers = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
+    columns = ["text"] if suffix == ".txt" else list(text)
+    for number, (row, problem) in enumerate(readers[suffix](source), 1):
+        if problem is None and number == 1:
+            _check_header(source, row, columns)
+        problem = problem or _missing(row, columns)
+        given = None if problem else [row[column] for column in columns]
+        yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
+
+
+def as_columns(answer: Any, *, token_level: bool) -> Row:
+    """An answer as columns, under names that a file of its own will hardly have."""
+    if isinstance(answer, dict):
+        return {"predicted_label": answer["label"], "predicted_score": answer["score"]}
+    return {"predicted_spans" if token_level else "predicted_labels": answer}
+
+
+def open_journal(journal: Path, about: dict[str, Any]) -> int:
+    """How many rows an earlier run has answered. A half-written last line is cut off; another run's is an error."""
+    if not journal.exists():
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
+        return 0
+    content = journal.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        journal.write_bytes(whole)
+    header, *lines = whole.decode().splitlines()
+    if json.loads(header) != json.loads(json.dumps(about)):
+        raise ValueError(
+            f"{journal} was left by a run with another input or other settings; remove it to start anew: {header}"
+        )
+    return len(lines)
+
+
+def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
+    """Write the output, and the bad rows beside it, from the journal; then remove the journal."""
+    with journal.open(encoding="utf-8") as lines:
+        next(lines)
+        kept = [json.loads(line) for line in lines]
+    good = [line for line in kept if "out" in line]
+    bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in kept if "bad" in line]
+    part = output.with_name(output.name + ".new")
+    if output.suffix.lower() == ".parquet":
+        _write_parquet(part, [line["out"] for line in good], source, [line["n"] for line in good])
+    else:
+        with part.open("w", encoding="utf-8", newline="") as handle:
+            _write_rows(handle, output.suffix.lower(), [line["out"] for line in good])
+    part.replace(output)
+    errors = output.with_name(output.name + ".errors.jsonl")
+    errors.unlink(missing_ok=True)
+    if bad:
+        errors.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in bad), encoding="utf-8")
+    journal.unlink()
+    return Done(len(good), len(bad), before)
+
+
+def _answered(
+    predictor: Predictor, items: Iterable[Item], group_size: int | None, progress: bool, letters: int | None
+) -> Iterator[tuple[Item, Any]]:
+    """Every item with its answer, in order; the bad ones pass by the model."""
+    waiting: deque[Item] = deque()
+
+    def texts() -> Iterator[Text]:
+        for item in items:
+            waiting.append(item)
+            if item.problem is None:
+                yield item.text
+
+    answers = predictor.stream(texts(), group_size=group_size, progress=progress, letters=letters)
+    for answer in answers:
+        while waiting[0].problem is not None:
+            yield waiting.popleft(), None
+        yield waiting.popleft(), answer
+    yield from ((item, None) for item in waiting)
+
+
+def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
+    handle = sys.stdin if source == STDIN else source.open(encoding="utf-8", errors="replace")
+    with handle as lines:
+        for line in lines:
+            yield {"text": line.rstrip("\r\n")}, None
+
+
+def _jsonl(source: Path) -> Iterator[tuple[Row, str | None]]:
+    with source.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                yield {"line": line.rstrip("\n")}, f"is not JSON: {error}"
+                continue
+            yield (row, None) if isinstance(row, dict) else ({"line": line.rstrip("\n")}, "is not a JSON object")
+
+
+def _csv(source: Path) -> Iterator[tuple[Row, str | None]]:
+    delimiter = "\t" if source.suffix.lower() == ".tsv" else ","
+    with source.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+        reader = csv.reader(handle, delimiter=delimiter)
+        header = next(reader, [])
+        for cells in reader:
+            row = dict(zip(header, cells, strict=False))
+            wrong = len(cells) != len(header)
+            problem = f"has {len(cells)} fields, and the header {len(header)}" if wrong else None
+            yield (row | {"extra": cells[len(header) :]} if len(cells) > len(header) else row), problem
+
+
+def _parquet(source: Path) -> Iterator[tuple[Row, str | None]]:
+    import pyarrow.parquet as parquet
+
+    for batch in parquet.ParquetFile(source).iter_batches():
+        yield from ((row, None) for row in batch.to_pylist())
+
+
+def _check_header(source: Path, row: Row, columns: Sequence[str]) -> None:
+    for column in columns:
+        if column not in row:
+            raise BadFile(source, f"no such column; there are: {', '.join(row)}; choose with --text", 1, column)
+
+
+def _missing(row: Row, columns: Sequence[str]) -> str | None:
+    for column in columns:
+        value = row.get(column)
+        if value is None or value == "" or value == []:
+            return f"column {column!r} is empty"
+        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        if not isinstance(value, str) and not words:
+            return f"column {column!r} holds {value!r}, not a text"
+    return None
+
+
+def _write_rows(handle: IO[str], suffix: str, rows: Sequence[Row]) -> None:
+    if suffix == ".jsonl":
+        handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(handle, columns, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {name: json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for name, v in row.items()}
+        )
+
+
+def _write_parquet(file: Path, rows: Sequence[Row], source: Path, numbers: Sequence[int]) -> None:
+    """From a parquet file, its own columns keep their types."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    table = pyarrow.Table.from_pylist(list(rows))
+    if source.suffix.lower() == ".parquet":
+        original = parquet.read_table(source).take([number - 1 for number in numbers])
+        for name in table.column_names:
+            if name not in original.column_names:
+                original = original.append_column(name, table[name])
+        table = original
+    parquet.write_table(table, file)
+
+
+def _identity(source: Path) -> list[Any]:
+    if source == STDIN:
+        return ["-"]
+    state = source.stat() if source.exists() else None
+    return [str(source), state.st_size if state else 0, state.st_mtime if state else 0]

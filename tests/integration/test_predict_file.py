@@ -1,0 +1,114 @@
+"""`datamux predict`: every row once, in order, whatever the format, and after any interruption."""
+
+import csv
+import io
+import json
+
+import pytest
+import torch
+
+import datamux
+from conftest import tiny_encoder
+from datamux.inference.files import predict_file, read_items
+from datamux.inference.predictor import Predictor
+
+TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
+
+
+@pytest.fixture
+def predictor(tmp_path, tokenizer):
+    torch.manual_seed(1)
+    model = datamux.multiplex(tiny_encoder(), 3, id2label={0: "neg", 1: "pos"})
+    torch.nn.init.normal_(model.mux.head.out.weight)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return datamux.load(tmp_path / "model")
+
+
+def write(file, rows):
+    if file.suffix == ".jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif file.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    elif file.suffix == ".txt":
+        file.write_text("".join(row["text"] + "\n" for row in rows))
+    else:
+        with file.open("w", newline="") as handle:
+            writer = csv.DictWriter(handle, list(rows[0]), delimiter="\t" if file.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    return file
+
+
+def rows_of(file):
+    return [item.row for item in read_items(file, ["text"])]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".parquet", ".txt"])
+@pytest.mark.parametrize("to", [".jsonl", ".csv", ".parquet"])
+def test_formats(predictor, tmp_path, suffix, to):
+    rows = [{"id": str(i), "text": text, "label": "gold"} for i, text in enumerate(TEXTS)]
+    rows = [{"text": row["text"]} for row in rows] if suffix == ".txt" else rows
+    source, output = write(tmp_path / f"in{suffix}", rows), tmp_path / f"out{to}"
+    done = predict_file(predictor, source, output, group_size=2)
+    assert (done.rows, done.bad) == (len(TEXTS), 0)
+    expected = [answer["label"] for answer in predictor(TEXTS, group_size=2)]
+    found = rows_of(output)
+    assert [row["predicted_label"] for row in found] == expected
+    kept = [{name: row[name] for name in rows[0]} for row in found]
+    assert kept == rows, "all other columns, and the order, are kept"
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["model", source.name, output.name])
+
+
+def test_stdin(predictor, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
+    predict_file(predictor, datamux.inference.files.STDIN, tmp_path / "out.jsonl")
+    assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == TEXTS
+
+
+def test_bad_rows_are_named_and_the_rest_goes_on(predictor, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "good"}\nnot json\n{"text": ""}\n{"text": 3}\n[1]\n{"text": "bad"}\n{"other": 1}\n')
+    done = predict_file(predictor, source, tmp_path / "out.jsonl")
+    assert (done.rows, done.bad) == (2, 5)
+    assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == ["good", "bad"]
+    errors = [json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").read_text().splitlines()]
+    assert [error["row_number"] for error in errors] == [2, 3, 4, 5, 7]
+    broken = tmp_path / "in.csv"
+    broken.write_text("id,text\n1,good\n2\n3,bad,more\n4,film\n")
+    assert predict_file(predictor, broken, tmp_path / "out.csv").bad == 2
+    with pytest.raises(ValueError, match=r"no such column; there are: id, text"):
+        predict_file(predictor, broken, tmp_path / "other.csv", text=["body"])
+
+
+@pytest.mark.parametrize("torn", ["", '{"n": 5, "out": {"te'])
+def test_an_interrupted_run_goes_on(predictor, tmp_path, monkeypatch, torn):
+    source = write(tmp_path / "in.csv", [{"id": str(i), "text": TEXTS[i % 8]} for i in range(30)])
+    output, journal = tmp_path / "out.csv", tmp_path / "out.csv.part"
+    whole = Predictor.stream
+
+    def breaks(self, texts, **options):
+        for number, answer in enumerate(whole(self, texts, **(options | {"window": 3}))):
+            if number == 7:
+                raise KeyboardInterrupt
+            yield answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Predictor, "stream", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            predict_file(predictor, source, output, group_size=1)
+    assert not output.exists()
+    assert len(journal.read_text().splitlines()) == 8
+    with journal.open("a") as lines:
+        lines.write(torn)
+    with pytest.raises(ValueError, match="other settings"):
+        predict_file(predictor, source, output, group_size=2)
+    done = predict_file(predictor, source, output, group_size=1)
+    assert (done.rows, done.resumed_after) == (30, 7)
+    found = rows_of(output)
+    assert [row["id"] for row in found] == [str(i) for i in range(30)]
+    expected = predictor([TEXTS[i % 8] for i in range(30)], group_size=1)
+    assert [row["predicted_label"] for row in found] == [answer["label"] for answer in expected]
