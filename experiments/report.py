@@ -154,7 +154,7 @@ def speed_section() -> list[str]:
         lines += [
             f"### Speed: {title}, {what}lengths {settings['lengths']}",
             "",
-            "| | instances/s | against the first row (lowest to highest) | of the limit | positions a pass |",
+            "| | instances/s | against plain, same engine (lowest to highest) | of the limit | positions a pass |",
             "|---|---|---|---|---|",
         ]
         for r in rows:

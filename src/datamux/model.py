@@ -119,13 +119,13 @@ class Multiplexed(nn.Module):
         return self.backbone.encode(*self._mix_in_parts(x, own, extra))
 
     def _mix_in_parts(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Mix a few groups at a time: their vectors, (b n l d), then stay in the cache and never fill the memory.
+        """On a CPU, a few groups at a time: their vectors, (b n l d), then stay in the cache and never fill the memory.
 
         Not while training, where they are kept for the way back anyhow, nor while a graph is being recorded, nor where
         vectors come with the inputs or mixing is matrix products, which want to be large.
         """
         whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or x.is_floating_point()
-        if whole or self.backbone.embeds_deeply or not self.multiplexer.elementwise:
+        if whole or x.device.type != "cpu" or self.backbone.embeds_deeply or not self.multiplexer.elementwise:
             return self._mix(x, own, extra)
         step = max(1, CACHED // max(1, x[:1].numel() * self.backbone.embedding_dim))
         parts = [

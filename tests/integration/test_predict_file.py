@@ -9,7 +9,7 @@ import torch
 
 import datamux
 from conftest import tiny_encoder
-from datamux.inference.files import predict_file, read_items
+from datamux.inference.files import STDIN, predict_file, read_items
 from datamux.inference.predictor import Predictor
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
@@ -65,18 +65,20 @@ def test_formats(predictor, tmp_path, suffix, to):
 
 def test_stdin(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
-    predict_file(predictor, datamux.inference.files.STDIN, tmp_path / "out.jsonl")
+    predict_file(predictor, STDIN, tmp_path / "out.jsonl")
     assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == TEXTS
 
 
 def test_bad_rows_are_named_and_the_rest_goes_on(predictor, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "good"}\nnot json\n{"text": ""}\n{"text": 3}\n[1]\n{"text": "bad"}\n{"other": 1}\n')
+    with source.open("a") as lines:
+        lines.write('{"text": ["two", "words"]}\n{"text": "\\ud83d"}\n')
     done = predict_file(predictor, source, tmp_path / "out.jsonl")
-    assert (done.rows, done.bad) == (2, 5)
+    assert (done.rows, done.bad) == (2, 7)
     assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == ["good", "bad"]
     errors = [json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").read_text().splitlines()]
-    assert [error["row_number"] for error in errors] == [2, 3, 4, 5, 7]
+    assert [error["row_number"] for error in errors] == [2, 3, 4, 5, 7, 8, 9]
     broken = tmp_path / "in.csv"
     broken.write_text("id,text\n1,good\n2\n3,bad,more\n4,film\n")
     assert predict_file(predictor, broken, tmp_path / "out.csv").bad == 2
@@ -110,5 +112,45 @@ def test_an_interrupted_run_goes_on(predictor, tmp_path, monkeypatch, torn):
     assert (done.rows, done.resumed_after) == (30, 7)
     found = rows_of(output)
     assert [row["id"] for row in found] == [str(i) for i in range(30)]
-    expected = predictor([TEXTS[i % 8] for i in range(30)], group_size=1)
-    assert [row["predicted_label"] for row in found] == [answer["label"] for answer in expected]
+    expected = [answer["score"] for answer in predictor([TEXTS[i % 8] for i in range(30)], group_size=1)]
+    assert len(set(expected)) == 8
+    assert [float(row["predicted_score"]) for row in found] == pytest.approx(expected)
+
+
+def test_strange_line_breaks_lose_no_row(predictor, tmp_path):
+    texts = ["good\u2028film", "bad\x85plot", "the a"]
+    source = write(tmp_path / "in.jsonl", [{"text": text} for text in texts])
+    journal = tmp_path / "out.jsonl.part"
+    predict_file(predictor, source, tmp_path / "first.jsonl")
+    about = {
+        "source": [str(source), source.stat().st_size, source.stat().st_mtime],
+        "text": ["text"],
+        "group_size": None,
+    }
+    kept = [{"n": 1, "out": {"text": texts[0]}}, {"n": 2, "out": {"text": texts[1]}}]
+    journal.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (about, *kept)))
+    assert predict_file(predictor, source, tmp_path / "out.jsonl").resumed_after == 2
+    assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == texts
+    journal.write_text('{"sour')
+    assert predict_file(predictor, source, tmp_path / "out.jsonl").resumed_after == 0
+
+
+def test_stdin_is_never_gone_on_with(predictor, tmp_path, monkeypatch):
+    (tmp_path / "out.jsonl.part").write_text('{"source": ["-"], "text": ["text"], "group_size": null}\n{"n": 1}\n')
+    monkeypatch.setattr("sys.stdin", io.StringIO("good\n"))
+    with pytest.raises(ValueError, match="stdin"):
+        predict_file(predictor, STDIN, tmp_path / "out.jsonl")
+
+
+def test_parquet_replaces_old_answers_keeps_late_columns_and_may_be_empty(predictor, tmp_path):
+    old = write(tmp_path / "old.parquet", [{"text": text, "predicted_label": "old", "when": 3} for text in TEXTS])
+    predict_file(predictor, old, tmp_path / "new.parquet")
+    found = rows_of(tmp_path / "new.parquet")
+    assert {row["predicted_label"] for row in found} <= {"neg", "pos"}
+    assert {row["when"] for row in found} == {3}
+    late = write(tmp_path / "late.jsonl", [{"text": "good"}, {"text": "bad", "late": 1}])
+    predict_file(predictor, late, tmp_path / "late.parquet")
+    assert [row["late"] for row in rows_of(tmp_path / "late.parquet")] == [None, 1]
+    empty = write(tmp_path / "empty.parquet", [{"text": ""}])
+    assert predict_file(predictor, empty, tmp_path / "none.parquet").bad == 1
+    assert rows_of(tmp_path / "none.parquet") == []

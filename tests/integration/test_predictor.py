@@ -8,7 +8,7 @@ import transformers as tf
 
 import datamux
 from conftest import tiny_encoder
-from datamux.inference.export import export_model
+from datamux.inference.export import Parity, _refuse, _same_answers, export_model
 from datamux.inference.exported import ExportedRuntime
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"] * 5
@@ -58,6 +58,7 @@ def test_order_and_kinds_of_input(folder, tmp_path):
     assert predictor([]) == []
     pair = predictor([("good film", "bad"), {"text": "good film", "text_pair": "bad"}], group_size=1)
     assert pair[0] == pytest.approx(pair[1])
+    assert predictor({"text": "good film", "text_pair": "bad"}, group_size=1)[0] == pytest.approx(pair[0])
     assert len(predictor(TEXTS, top_k=3)[0]) == 3
 
 
@@ -101,6 +102,8 @@ def test_tagging_gives_spans_of_the_text(tmp_path, tokenizer):
     as_words = predictor([text.split() for text in TEXTS])
     assert as_words == predictor(TEXTS), "no word here holds punctuation, so words given are words found"
     assert predictor(TEXTS[2], group_size=1) == predictor(TEXTS[2:3], group_size=1)[0]
+    text, _ = predictor(["anna  lives .", ["a", "film"]], group_size=1)
+    assert text == predictor("anna  lives .", group_size=1), "what others look like does not change a text's offsets"
 
 
 def test_clear_errors(folder, tmp_path, tokenizer):
@@ -152,4 +155,16 @@ def test_int8_keeps_the_answers(folder, tmp_path):
     export_model(str(folder), tmp_path / "int8", int8=True)
     card = json.loads((tmp_path / "int8" / "export.json").read_text())
     assert card["int8"]
-    assert all(parity["equal_answers"] >= 0.95 for parity in card["parity"])
+    alike = zip(datamux.load(tmp_path / "int8")(TEXTS), datamux.load(folder)(TEXTS), strict=True)
+    assert sum(one["label"] == other["label"] for one, other in alike) >= 0.9 * len(TEXTS)
+    with pytest.raises(ValueError, match="is exported"):
+        datamux.load(tmp_path / "int8", bf16=True)
+
+
+def test_parity_sees_what_is_wrong():
+    logits = torch.tensor([[1.0], [2.0]])
+    assert not _same_answers(logits, logits + 0.5, "regression").any()
+    both = torch.tensor([[1.0, 2.0]])
+    assert not _same_answers(both, torch.tensor([[-1.0, 2.0]]), "multi_label_classification").any()
+    with pytest.raises(ValueError, match="disagrees"):
+        _refuse([Parity(1, 1, float("nan"), 1.0)], int8=False)

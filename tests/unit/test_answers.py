@@ -5,7 +5,7 @@ import torch
 
 from datamux.inference.answers import Word, label_answers, span_answer
 
-NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-creative-work"]
 
 
 def spans(tags):
@@ -22,6 +22,8 @@ def test_spans():
     assert spans(["B-PER", "I-PER", "O", "B-LOC"]) == [("PER", 0, 5, "ab ab"), ("LOC", 9, 11, "ab")]
     assert spans(["B-PER", "B-PER"]) == [("PER", 0, 2, "ab"), ("PER", 3, 5, "ab")]
     assert spans(["I-LOC", "I-PER", "I-PER"]) == [("LOC", 0, 2, "ab"), ("PER", 3, 8, "ab ab")]
+    two = [("creative-work", 0, 2, "ab"), ("creative-work", 3, 5, "ab")]
+    assert spans(["B-creative-work", "B-creative-work"]) == two
     assert span_answer("", [], torch.zeros(2, 5), NAMES) == []
 
 

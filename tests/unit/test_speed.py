@@ -38,6 +38,15 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
 
 
+def test_a_contender_may_name_its_rival():
+    machine = Machine()
+    plain, other = machine.contender("plain", 0.01, 0.0), machine.contender("other", 0.005, 0.0)
+    mixed = machine.contender("mixed", 0.001, 0.0)
+    mixed.against = "other"
+    found = compare_speed([plain, other, mixed], rounds=1, samples=64, positions=(256,), clock=machine.clock)
+    assert [speed.ratio for speed in found] == pytest.approx([1.0, 2.0, 5.0])
+
+
 def test_lengths():
     assert lengths_of("fixed:7", 3) == [7, 7, 7]
     with pytest.raises(ValueError, match="fixed:TOKENS"):

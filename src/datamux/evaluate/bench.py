@@ -2,13 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
 from transformers import AutoTokenizer
 
-from datamux.evaluate.contenders import FromIds, FromTexts, Shape, engine, lengths_of, random_rows
+from datamux.evaluate.contenders import (
+    FromIds,
+    FromTexts,
+    Shape,
+    engine,
+    inputs_of,
+    lengths_of,
+    plain_model,
+    random_rows,
+)
 from datamux.evaluate.memory import measure_memory
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import Contender, Work, compare_speed
@@ -16,6 +26,7 @@ from datamux.hub.models import MuxForTokenClassification, MuxPreTrainedModel
 from datamux.hub.multiplex import load_model
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime
+from datamux.inference.texts import Texts, max_tokens_of
 from datamux.tasks.task import get_task, load_split
 
 POOL = 40_000  # instances that a run works through, over and over
@@ -41,12 +52,21 @@ def run_speed(
         raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
     trained = None if model is None else load_model(model)
     size = Shape(**shape) if trained is None else shape_of(trained)
+    if texts and size.token_level:
+        raise ValueError(
+            "--texts is for classifiers: how long a tagger takes depends on what it finds; use `datamux frontier`"
+        )
     capacity = max(group_sizes) if trained is None else trained.config.num_instances
-    plain = size.plain()
+    sizes = sorted({k for k in group_sizes if k <= capacity})
+    if not sizes:
+        raise ValueError(f"{model} has {capacity} slots; choose group sizes up to that")
     if trained is not None:
-        plain.config.id2label = trained.config.id2label
+        encoder: Any = copy(trained.config.backbone_config)
+        encoder.id2label = trained.config.id2label
+        plain = plain_model(encoder, size.token_level)
         mixed: dict[str, Any] = {trained.config.demultiplexer: trained}
     else:
+        plain = size.plain()
         options = {name: {"multiplexer": "sign", "demultiplexer": name} for name in demultiplexers}
         mixed = {name: size.multiplexed(capacity, **option) for name, option in options.items()}
     with ExitStack() as stack:
@@ -57,8 +77,9 @@ def run_speed(
         }
         if texts:
             tokenizer = AutoTokenizer.from_pretrained(model)
-            words = [str(text) for text in load_split(get_task(lengths), "train", data_dir).texts[:POOL]]
-            tokens = fmean(len(ids) for ids in tokenizer(words[:1000])["input_ids"])
+            words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
+            known = Texts(tokenizer, max_tokens_of(tokenizer, plain.config), token_level=False).window(words[:1000])
+            tokens = fmean(known.lengths)
 
             def work(runtime: Runtime, k: int) -> Work:
                 return FromTexts(Predictor(runtime, tokenizer, plain.config, token_level=size.token_level), words, k)
@@ -76,9 +97,10 @@ def run_speed(
                 k,
                 tokens,
                 {"engine": how, "demultiplexer": None if name == "plain" else name},
+                None if name == "plain" else f"plain, {how}",
             )
             for (name, how), runtime in runtimes.items()
-            for k in ([1] if name == "plain" else sorted(set(group_sizes)))
+            for k in ([1] if name == "plain" else sizes)
         ]
         found = compare_speed(contenders, rounds=rounds, seconds=seconds, samples=samples, tell=tell)
     settings = {"shape": asdict(size), "lengths": lengths, "texts": texts, "rounds": rounds, "capacity": capacity}

@@ -23,8 +23,9 @@ from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClas
 from datamux.inference.exported import load_exported
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime, TorchRuntime, run_passes
+from datamux.inference.texts import Text
 from datamux.tasks.rows import Rows
-from datamux.tasks.task import get_task, load_split
+from datamux.tasks.task import Examples, get_task, load_split
 
 ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
 MEMORY = 8 << 30  # batch sizes are tuned here, so memory shall not decide
@@ -41,6 +42,7 @@ class Shape:
     token_level: bool = False
 
     def encoder(self) -> PreTrainedConfig:
+        """A BERT of this size."""
         config: PreTrainedConfig = AutoConfig.for_model(
             "bert",
             vocab_size=self.vocab_size,
@@ -52,15 +54,19 @@ class Shape:
         return config
 
     def plain(self) -> PreTrainedModel:
-        """The Hugging Face classifier itself: what a user has."""
-        auto = AutoModelForTokenClassification if self.token_level else AutoModelForSequenceClassification
-        model: PreTrainedModel = auto.from_config(self.encoder())
-        return model.eval()
+        return plain_model(self.encoder(), self.token_level)
 
     def multiplexed(self, num_instances: int, **options: Any) -> PreTrainedModel:
         classes = {True: MuxForTokenClassification, False: MuxForSequenceClassification}
         config = MuxConfig(backbone_config=self.encoder().to_dict(), num_instances=num_instances, **options)
         return classes[self.token_level](config).eval()
+
+
+def plain_model(encoder: PreTrainedConfig, token_level: bool) -> PreTrainedModel:
+    """The Hugging Face classifier itself, with random weights: what a user has."""
+    auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
+    model: PreTrainedModel = auto.from_config(encoder)
+    return model.eval()
 
 
 def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
@@ -85,6 +91,13 @@ def lengths_of(spec: str, count: int, data_dir: str | None = None, seed: int = 0
     return list(islice(cycle(found), count))
 
 
+def inputs_of(examples: Examples) -> list[Text]:
+    """Texts, pairs, or lists of words, as a predictor takes them."""
+    if examples.pairs is None:
+        return list(examples.texts)
+    return list(zip(examples.texts, examples.pairs, strict=True))
+
+
 class FromIds:
     """Works through the first rows of `rows` (over and over, if there are too few), from token ids."""
 
@@ -104,7 +117,7 @@ class FromIds:
 class FromTexts:
     """The same with tokenising and answers: what a user waits for."""
 
-    def __init__(self, predictor: Predictor, texts: Sequence[str], group_size: int) -> None:
+    def __init__(self, predictor: Predictor, texts: Sequence[Text], group_size: int) -> None:
         self.predictor = predictor
         self.texts = texts
         self.group_size = group_size

@@ -1,7 +1,8 @@
 """Accuracy against throughput, measured alike for everything a user could run: which setting should it be?
 
 Every point is a model, an engine and a group size. The first model given is the plain one that others are compared
-with. A point is on the frontier if none is both faster and better.
+with. A point is on the frontier if none is both faster and better. Scores are means over random groupings; throughput
+is measured as the predictor runs, which seats texts of similar length together.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +12,14 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from datamux.evaluate.contenders import FromTexts, engine
+from datamux.evaluate.contenders import FromTexts, engine, inputs_of
 from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.records import make_record
-from datamux.evaluate.report import default_sizes, find_task, load_rows
+from datamux.evaluate.report import check_fits, default_sizes, find_task, load_examples, load_rows
 from datamux.evaluate.speed import Contender, compare_speed
 from datamux.inference.loading import load_runtime
 from datamux.inference.predictor import Predictor
-from datamux.inference.runtime import TorchRuntime
-from datamux.tasks.task import load_split
+from datamux.inference.runtime import Runtime, TorchRuntime
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,29 @@ def measure_frontier(
     names = list(names) or list(models)
     if len(names) != len(models):
         raise ValueError(f"{len(models)} models and {len(names)} names for them: give one name each, or none")
-    examples = load_split(chosen, splits[-1], data_dir)
-    given = list(examples.texts if examples.pairs is None else zip(examples.texts, examples.pairs, strict=True))
+    examples = load_examples(chosen, splits, data_dir)
+    given = inputs_of(examples)
     contenders: list[Contender] = []
     scores: list[float] = []
     with ExitStack() as stack:
         for short, name in zip(names, models, strict=True):
             loaded, config, tags = load_runtime(name)
-            rows, labels = load_rows(name, config, chosen, splits, data_dir)
+            check_fits(tags, chosen, name)
+            rows, labels = load_rows(name, config, chosen, examples)
             tokens = float((rows.ends - rows.starts).float().mean())
-            for how in engines:
-                runtime = stack.enter_context(engine(loaded.model, how)) if isinstance(loaded, TorchRuntime) else loaded
+            runtimes: dict[str, Runtime]
+            if isinstance(loaded, TorchRuntime):
+                runtimes = {how: stack.enter_context(engine(loaded.model, how)) for how in engines}
+            else:
+                runtimes = {getattr(loaded, "name", "exported"): loaded}
+            for how, runtime in runtimes.items():
                 predictor = Predictor(runtime, AutoTokenizer.from_pretrained(name), config, token_level=tags)
-                sizes = [k for k in group_sizes or default_sizes(runtime.num_instances) if k <= runtime.num_instances]
-                found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings)
-                for quality in found:
-                    about = {"model": short, "engine": how}
-                    work = FromTexts(predictor, given, quality.group_size)
-                    title = f"{short}, {how}, {quality.group_size} a pass"
-                    contenders.append(Contender(title, work, quality.group_size, tokens, about))
+                wanted = group_sizes or default_sizes(runtime.num_instances)
+                sizes = [k for k in wanted if k <= runtime.num_instances] or [1]  # a plain model has one place
+                for quality in measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings):
+                    k = quality.group_size
+                    work, about = FromTexts(predictor, given, k), {"model": short, "engine": how}
+                    contenders.append(Contender(f"{short}, {how}, {k} a pass", work, k, tokens, about))
                     scores.append(quality.score)
                     tell(f"{contenders[-1].name}: {quality.score:.2%}")
         speeds = compare_speed(contenders, rounds=rounds, seconds=seconds, tell=tell)

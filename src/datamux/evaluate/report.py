@@ -15,6 +15,7 @@ from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.grouping import Filler
 from datamux.hub.multiplex import load_model
+from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.texts import max_tokens_of
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
@@ -54,9 +55,10 @@ def evaluate_model(
         pieces = words[: len(words) // tokens * tokens].view(-1, tokens)
         found = measure_retrieval(model, pieces, group_sizes=sizes, groupings=groupings, filler=wanted, bf16=bf16)
     else:
+        bf16 = bf16 and not is_exported(Path(name))  # that has its own precision
         runtime, config, tags = load_runtime(name, bf16=bf16, filler=wanted)
-        _check_fits(tags, chosen, name)
-        rows, labels = load_rows(name, config, chosen, splits, data_dir)
+        check_fits(tags, chosen, name)
+        rows, labels = load_rows(name, config, chosen, load_examples(chosen, splits, data_dir))
         sizes = list(group_sizes) or default_sizes(runtime.num_instances)
         found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings, filler=wanted)
     return make_record(
@@ -70,9 +72,20 @@ def evaluate_model(
     )
 
 
-def load_rows(name: str, config: Any, task: Task, splits: Sequence[str], data_dir: str | None) -> tuple[Rows, Labels]:
-    """The rows of whole splits, tokenised for the model `name`, with the labels that it knows."""
-    examples = _joined([load_split(task, split, data_dir) for split in splits])
+def load_examples(task: Task, splits: Sequence[str], data_dir: str | None) -> Examples:
+    """Several splits as one."""
+    parts = [load_split(task, split, data_dir) for split in splits]
+    first = parts[0]
+    return replace(
+        first,
+        texts=[text for part in parts for text in part.texts],
+        pairs=None if first.pairs is None else [pair for part in parts for pair in part.pairs or ()],
+        labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
+    )
+
+
+def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[Rows, Labels]:
+    """Examples as rows, tokenised for the model `name`, with the labels that it knows."""
     problem: Any = config.problem_type or "single_label_classification"
     labels = Labels(tuple(config.id2label.values()), problem, numbered=task.label_names is not None)
     recipe = _json(Path(name) / "recipe.json")
@@ -81,7 +94,7 @@ def load_rows(name: str, config: Any, task: Task, splits: Sequence[str], data_di
     return encode_examples(examples, labels, tokenizer, max_tokens), labels
 
 
-def _check_fits(tags: bool, task: Task, name: str) -> None:
+def check_fits(tags: bool, task: Task, name: str) -> None:
     if tags != (task.kind == "token"):
         kinds = {True: "tags tokens", False: "classifies texts"}
         raise ValueError(f"{name} {kinds[tags]}, and {task.name} is a task that {kinds[not tags]}")
@@ -106,16 +119,6 @@ def find_task(
     if task.endswith(TEXT_SUFFIXES):
         return replace(corpus_task(task), files={split: Path(task) for split in splits})
     return get_task(task)
-
-
-def _joined(parts: Sequence[Examples]) -> Examples:
-    first = parts[0]
-    return replace(
-        first,
-        texts=[text for part in parts for text in part.texts],
-        pairs=None if first.pairs is None else [pair for part in parts for pair in part.pairs or ()],
-        labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
-    )
 
 
 def _json(file: Path) -> Any:

@@ -23,18 +23,22 @@ class Work(Protocol):
 
 @dataclass
 class Contender:
-    """Something that answers instances of about `tokens` tokens each, `group_size` of them a pass."""
+    """Something that answers instances of about `tokens` tokens each, `group_size` of them a pass.
+
+    `against`: the name of the contender that it is compared with; the first, if none is named.
+    """
 
     name: str
     work: Work
     group_size: int = 1
     tokens: float = 32.0
     about: dict[str, Any] = field(default_factory=dict)
+    against: str | None = None
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured of one contender. Ratios are to the first contender, round by round."""
+    """What was measured of one contender. Ratios are to the one it is compared with, round by round."""
 
     name: str
     group_size: int
@@ -79,6 +83,7 @@ def compare_speed(
         instances = samples or a_pass * max(1, round(rate * seconds / a_pass))
         tuned.append((best, instances))
         tell(f"{contender.name}: {rate:,.0f} a second at {best} positions a pass")
+    places = {contender.name: place for place, contender in enumerate(contenders)}
     rates: list[list[float]] = [[] for _ in contenders]
     for number in range(rounds):
         for seen, contender, (best, instances) in zip(rates, contenders, tuned, strict=True):
@@ -91,7 +96,9 @@ def compare_speed(
             positions=best,
             instances=instances,
             rates=seen,
-            ratios=[mine / first for mine, first in zip(seen, rates[0], strict=True)],
+            ratios=[
+                mine / other for mine, other in zip(seen, rates[places.get(contender.against or "", 0)], strict=True)
+            ],
             about=contender.about,
         )
         for contender, (best, instances), seen in zip(contenders, tuned, rates, strict=True)

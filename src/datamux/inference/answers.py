@@ -45,7 +45,7 @@ def span_answer(text: str, words: Sequence[Word], logits: Tensor, names: Sequenc
     spans: list[dict[str, Any]] = []
     open_kind = ""
     for word, score, tag in zip(words, best.values.tolist(), best.indices.tolist(), strict=True):
-        prefix, _, kind = names[tag].rpartition("-")
+        prefix, _, kind = names[tag].partition("-") if names[tag][:2] in ("B-", "I-") else ("", "", names[tag])
         if names[tag] == "O":
             open_kind = ""
         elif kind == open_kind and prefix != "B":

@@ -27,6 +27,7 @@ class ExportedRuntime:
         self.num_instances: int = card["num_instances"]
         self.token_level: bool = card["token_level"]
         self.inputs: list[str] = card["inputs"]
+        self.name: str = "int8" if card["int8"] else card["format"]
         self.device = torch.device("cpu")
 
     def logits(self, batch: Batch, group_size: int) -> Tensor:
@@ -41,9 +42,13 @@ class ExportedRuntime:
         return bytes_a_group(self.config, tokens, group_size)
 
 
+def is_exported(folder: Path) -> bool:
+    return (folder / CARD).is_file()
+
+
 def load_exported(folder: Path, config: Any) -> ExportedRuntime | None:
     """The exported model in `folder`, or None if there is none."""
-    if not (folder / CARD).is_file():
+    if not is_exported(folder):
         return None
     card = json.loads((folder / CARD).read_text())
     runners = {"onnx": run_onnx, "openvino": run_openvino}

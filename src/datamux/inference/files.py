@@ -58,24 +58,25 @@ def predict_file(
     journal = output.with_name(output.name + ".part")
     about = {"source": _identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
     before = open_journal(journal, about)
+
+    def items() -> Iterator[Item]:
+        return islice(read_items(source, text, token_level=predictor.token_level), before, None)
+
     letters = None
     if progress and source != STDIN:
-        letters = sum(
-            len(str(item.text)) for item in islice(read_items(source, text), before, None) if not item.problem
-        )
-    items = islice(read_items(source, text), before, None)
+        letters = sum(len(str(item.text)) for item in items() if not item.problem)
     with journal.open("a", encoding="utf-8") as lines:
-        for item, answer in _answered(predictor, items, group_size, progress, letters):
+        for item, answer in _answered(predictor, items(), group_size, progress, letters):
             line: Row = {"n": item.number}
             if item.problem:
                 line |= {"bad": item.problem, "row": item.row}
             else:
                 line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
-            lines.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+            lines.write(json.dumps(line, default=str) + "\n")
     return finish(source, output, journal, before)
 
 
-def read_items(source: Path, text: Sequence[str]) -> Iterator[Item]:
+def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
     """The rows of a file (or of stdin, a text a line), each with its text or with what is wrong with it."""
     suffix = ".txt" if source == STDIN else source.suffix.lower()
     if suffix not in INPUTS:
@@ -87,7 +88,7 @@ def read_items(source: Path, text: Sequence[str]) -> Iterator[Item]:
     for number, (row, problem) in enumerate(readers[suffix](source), 1):
         if problem is None and number == 1:
             _check_header(source, row, columns)
-        problem = problem or _missing(row, columns)
+        problem = problem or _missing(row, columns, token_level)
         given = None if problem else [row[column] for column in columns]
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
 
@@ -101,18 +102,19 @@ def as_columns(answer: Any, *, token_level: bool) -> Row:
 
 def open_journal(journal: Path, about: dict[str, Any]) -> int:
     """How many rows an earlier run has answered. A half-written last line is cut off; another run's is an error."""
-    if not journal.exists():
+    content = journal.read_bytes() if journal.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if not whole:
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
         return 0
-    content = journal.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):
         journal.write_bytes(whole)
-    header, *lines = whole.decode().splitlines()
-    if json.loads(header) != json.loads(json.dumps(about)):
+    header, *lines = whole.split(b"\n")[:-1]  # not splitlines(): a text may hold other line breaks
+    if json.loads(header) != json.loads(json.dumps(about)) or about["source"] == [str(STDIN)]:
         raise ValueError(
-            f"{journal} was left by a run with another input or other settings; remove it to start anew: {header}"
+            f"{journal} was left by a run with another input or other settings (stdin always is another); "
+            f"remove it to start anew: {header.decode()}"
         )
     return len(lines)
 
@@ -134,7 +136,7 @@ def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
     errors = output.with_name(output.name + ".errors.jsonl")
     errors.unlink(missing_ok=True)
     if bad:
-        errors.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in bad), encoding="utf-8")
+        errors.write_text("".join(json.dumps(line) + "\n" for line in bad), encoding="utf-8")
     journal.unlink()
     return Done(len(good), len(bad), before)
 
@@ -180,9 +182,17 @@ def _jsonl(source: Path) -> Iterator[tuple[Row, str | None]]:
 def _csv(source: Path) -> Iterator[tuple[Row, str | None]]:
     delimiter = "\t" if source.suffix.lower() == ".tsv" else ","
     with source.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-        reader = csv.reader(handle, delimiter=delimiter)
+        csv.field_size_limit(2**31 - 1)  # a long text is still a text
+        reader = csv.reader(handle, delimiter=delimiter, strict=True)
         header = next(reader, [])
-        for cells in reader:
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield {}, f"is not well-formed: {error}"
+                continue
             row = dict(zip(header, cells, strict=False))
             wrong = len(cells) != len(header)
             problem = f"has {len(cells)} fields, and the header {len(header)}" if wrong else None
@@ -202,14 +212,19 @@ def _check_header(source: Path, row: Row, columns: Sequence[str]) -> None:
             raise BadFile(source, f"no such column; there are: {', '.join(row)}; choose with --text", 1, column)
 
 
-def _missing(row: Row, columns: Sequence[str]) -> str | None:
+def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
+    """What is wrong with the texts of a row, if anything. A tagger takes lists of words as well."""
     for column in columns:
         value = row.get(column)
         if value is None or value == "" or value == []:
             return f"column {column!r} is empty"
-        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        words = token_level and isinstance(value, list) and all(isinstance(word, str) for word in value)
         if not isinstance(value, str) and not words:
             return f"column {column!r} holds {value!r}, not a text"
+        try:
+            "".join(value).encode()
+        except UnicodeEncodeError as error:
+            return f"column {column!r} is not Unicode text: {error}"
     return None
 
 
@@ -231,12 +246,14 @@ def _write_parquet(file: Path, rows: Sequence[Row], source: Path, numbers: Seque
     import pyarrow
     import pyarrow.parquet as parquet
 
-    table = pyarrow.Table.from_pylist(list(rows))
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = pyarrow.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows])
     if source.suffix.lower() == ".parquet":
-        original = parquet.read_table(source).take([number - 1 for number in numbers])
-        for name in table.column_names:
-            if name not in original.column_names:
-                original = original.append_column(name, table[name])
+        original = parquet.read_table(source).take(pyarrow.array([number - 1 for number in numbers], pyarrow.int64()))
+        for name in (name for name in columns if name.startswith("predicted_")):
+            if name in original.column_names:
+                original = original.drop_columns(name)
+            original = original.append_column(name, table[name])
         table = original
     parquet.write_table(table, file)
 

@@ -30,6 +30,8 @@ def load_runtime(
     config = AutoConfig.from_pretrained(name)
     exported = load_exported(Path(name), config)
     if exported is not None:
+        if bf16 or compiled or filler != "nothing":
+            raise ValueError(f"{name} is exported: half precision, compiling and fillers are for the original model")
         return exported, config, exported.token_level
     if config.model_type == MuxConfig.model_type:
         model: PreTrainedModel = load_model(name)

@@ -54,7 +54,7 @@ class Predictor:
 
     def __call__(
         self,
-        texts: str | Path | Iterable[Text],
+        texts: str | dict[str, str] | Path | Iterable[Text],
         group_size: int | None = None,
         *,
         top_k: int = 1,
@@ -65,7 +65,7 @@ class Predictor:
         `group_size`: how many texts share a pass, 1 to `num_instances` (the default).
         """
         options: dict[str, Any] = {"group_size": group_size, "top_k": top_k, "progress": progress}
-        if isinstance(texts, str):
+        if isinstance(texts, str | dict):
             (answer,) = self.stream([texts], **options)
             return answer if self.token_level else [answer]
         if isinstance(texts, Path):
@@ -180,5 +180,5 @@ def _lines(file: Path) -> Iterator[str]:
 
 def _letters(text: Text) -> int:
     if isinstance(text, dict):
-        return sum(map(len, text.values()))
+        return sum(len(part) for part in text.values() if part is not None)
     return len(text) if isinstance(text, str) else sum(map(len, text))

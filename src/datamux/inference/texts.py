@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from datamux.inference.answers import Word
@@ -35,17 +36,13 @@ class Texts:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.token_level = token_level
-        self._backend = tokenizer.backend_tokenizer
+        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # our own: calls change its settings
         self._backend.no_padding()
         self._backend.enable_truncation(max_tokens)
 
     def window(self, texts: Sequence[Text]) -> Window:
         given = [_as_input(text, self.token_level) for text in texts]
-        is_words = self.token_level and any(isinstance(text, list) for text in given)
-        if is_words:
-            given = [text if isinstance(text, list) else text.split() for text in given]
-        encode = self._backend.encode_batch if self.token_level else self._backend.encode_batch_fast
-        encodings = encode(given, is_pretokenized=is_words)
+        encodings = self._encode(given)
         ids = [encoding.ids for encoding in encodings]
         pairs = any(isinstance(text, tuple) for text in given)
         types = [encoding.type_ids for encoding in encodings] if pairs else None
@@ -60,6 +57,17 @@ class Texts:
             words=words,
             cut=sum(bool(encoding.overflowing) for encoding in encodings),
         )
+
+    def _encode(self, given: list[Any]) -> list[Any]:
+        if not self.token_level:
+            return list(self._backend.encode_batch_fast(given))
+        encodings: list[Any] = [None] * len(given)
+        for is_words in (False, True):
+            which = [i for i, text in enumerate(given) if isinstance(text, list) == is_words]
+            found = self._backend.encode_batch([given[i] for i in which], is_pretokenized=is_words)
+            for i, encoding in zip(which, found, strict=True):
+                encodings[i] = encoding
+        return encodings
 
 
 def max_tokens_of(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:

@@ -1,5 +1,6 @@
 """The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -58,8 +59,9 @@ def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
     """What `make` gives, from `file` where it was made before. An interrupted write leaves no half file behind."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(make(), file.with_suffix(".part"))
-        file.with_suffix(".part").rename(file)
+        part = file.with_suffix(f".{os.getpid()}.part")  # two runs may make the same at once
+        torch.save(make(), part)
+        part.replace(file)
     found: Tensor = torch.load(file)
     return found
 

@@ -214,7 +214,7 @@ def train_task(
 def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads, dim: int) -> None:
     """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
     bf16 = recipe.run.bf16
-    file = partial(_teacher_file, recipe.task.teacher, rows, folder)
+    file = partial(_teacher_file, recipe.task.teacher, rows, folder, bf16)
     if recipe.task.distill_logits > 0:
         ask = partial(ask_teacher, teacher, rows, partial(teacher_logits, teacher), bf16=bf16)
         rows.teacher_logits = cached(file("logits"), ask)
@@ -228,10 +228,11 @@ def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: P
             )
 
 
-def _teacher_file(teacher: str, rows: Rows, folder: Path, what: str) -> Path:
+def _teacher_file(teacher: str, rows: Rows, folder: Path, bf16: bool, what: str) -> Path:
     """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
     place = Path(teacher) if Path(teacher).is_dir() else folder
-    return place / f"teacher-{what}-{sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]}.pt"
+    words = sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]
+    return place / f"teacher-{what}-{words}{'-bf16' if bf16 else ''}.pt"
 
 
 def _run(

@@ -145,7 +145,9 @@ class SimilarLengths(Sampler[int]):
         lengths = self.lengths * noise.exp()
         batches: list[Tensor] = []
         for some in torch.split(torch.randperm(len(self), generator=generator), 50 * self.batch_rows):
-            batches += torch.split(some[lengths[some].argsort()], self.batch_rows)
+            for batch in torch.split(some[lengths[some].argsort()], self.batch_rows):
+                # Shuffled: a step with small groups takes the first rows, which shall not be the shortest.
+                batches.append(batch[torch.randperm(len(batch), generator=generator)])
         *whole, last = batches  # the last may be short, and would shift all after it
         order = torch.randperm(len(whole), generator=generator).tolist()
         return iter(torch.cat([*(whole[i] for i in order), last]).tolist())

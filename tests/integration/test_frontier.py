@@ -1,0 +1,67 @@
+"""`datamux frontier` on tiny trained models: the plain one stays the measure, whatever sizes are asked for."""
+
+import json
+
+import pytest
+import torch
+import transformers as tf
+
+from conftest import tiny_encoder
+from datamux import multiplex
+from datamux.evaluate.bench import run_speed
+from datamux.evaluate.frontier import measure_frontier
+
+ROWS = [{"text": text, "label": label} for text, label in [("good film", "pos"), ("the plot was bad .", "neg")] * 20]
+LABELS = {0: "neg", 1: "pos"}
+
+
+@pytest.fixture
+def models(tmp_path, tokenizer):
+    torch.manual_seed(0)
+    config = tiny_encoder().config
+    config.id2label = LABELS
+    plain = tf.AutoModelForSequenceClassification.from_config(config)
+    for name, model in (("plain", plain), ("mixed", multiplex(tiny_encoder(), 4, id2label=LABELS))):
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    return [str(tmp_path / "plain"), str(tmp_path / "mixed")]
+
+
+def test_the_plain_model_is_the_measure(models, tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    found = measure_frontier(
+        models,
+        str(file),
+        names=["plain", "mixed"],
+        group_sizes=[2, 4],
+        engines=["torch", "bf16"],
+        rounds=1,
+        seconds=0.01,
+    )
+    points = found["results"]
+    assert [(p["model"], p["engine"], p["group_size"]) for p in points] == [
+        ("plain", "torch", 1),
+        ("plain", "bf16", 1),
+        ("mixed", "torch", 2),
+        ("mixed", "torch", 4),
+        ("mixed", "bf16", 2),
+        ("mixed", "bf16", 4),
+    ]
+    assert points[0]["ratio"] == 1.0
+    assert points[0]["drop"] == 0.0
+    for p in points:
+        assert p["drop"] == pytest.approx(100 * (points[0]["score"] - p["score"]))
+    assert any(p["best"] for p in points)
+
+
+def test_speed_of_a_trained_model_from_texts(models, tmp_path, monkeypatch):
+    folder = tmp_path / "sst2"
+    folder.mkdir()
+    rows = [{"sentence": row["text"], "label": LABELS[0] == row["label"]} for row in ROWS]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row | {"label": int(row["label"])}) + "\n" for row in rows))
+    options = {"shape": {}, "lengths": "sst2", "texts": True, "engines": ["torch"], "demultiplexers": [], "samples": 40}
+    found = run_speed(model=models[1], group_sizes=[2, 40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
+    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 a pass, torch"], "40 does not fit"
+    with pytest.raises(ValueError, match="has 4 slots"):
+        run_speed(model=models[1], group_sizes=[40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
