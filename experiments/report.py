@@ -9,6 +9,7 @@ the rows of a family are compared with the best of its rows whose name starts wi
 import re
 import sys
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -96,8 +97,8 @@ def growth_section() -> list[str]:
     lines = [
         "## How training time grows with the group size",
         "",
-        "The step and minute at which the warm-up's curriculum moved on to each size: when the named share of words was",
-        "right in training at the size before, or (marked *) because the capacity is due at half of the steps.",
+        "The step and minute at which the warm-up's curriculum moved on to each size: when the given share of words",
+        "was right in training at the size before, or (marked *) because the capacity is due at half of the steps.",
         "",
         "![Group size against training time](growth.png)",
         "",
@@ -119,7 +120,7 @@ def due_sizes(record: dict) -> set[int]:
     start = reached[0][0]
     return {
         size
-        for (before, _), (size, step) in zip(reached, reached[1:], strict=False)
+        for (before, _), (size, step) in pairwise(reached)
         if step - 1 >= deadline * (before + 1 - start) / (capacity + 1 - start)
     }
 
