@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from datamux import DEMULTIPLEXERS, MULTIPLEXERS
+from datamux.multiplexers import IMAGE_MULTIPLEXERS
 
 
 def datamux(*arguments: str) -> subprocess.CompletedProcess:
@@ -20,7 +21,8 @@ def test_help_lists_the_commands():
 
 
 def test_ls_lists_the_registries():
-    for kind, table in (("multiplexers", MULTIPLEXERS), ("demultiplexers", DEMULTIPLEXERS)):
+    multiplexers = MULTIPLEXERS | IMAGE_MULTIPLEXERS
+    for kind, table in (("multiplexers", multiplexers), ("demultiplexers", DEMULTIPLEXERS)):
         rows = json.loads(datamux("ls", kind, "--json").stdout)
         shown = datamux("ls", kind).stdout
         assert [row["name"] for row in rows] == list(table)

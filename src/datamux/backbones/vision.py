@@ -13,6 +13,26 @@ class DigitMlp(nn.Sequential):
         super().__init__(nn.Linear(in_dim, hidden_dim), nn.Tanh())
 
 
+class DigitCnn(nn.Sequential):
+    """(b c*400) -> (b 84): the paper's LeNet for 20x20 images, up to where demultiplexing starts."""
+
+    def __init__(self, maps: int = 1, hidden_dim: int = 84) -> None:
+        super().__init__(
+            nn.Unflatten(1, (maps, 20, 20)),
+            nn.Conv2d(maps, 10, 3),
+            nn.Tanh(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(10, 16, 4),
+            nn.Tanh(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 120, 3),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(120, hidden_dim),
+            nn.Tanh(),
+        )
+
+
 class TanhReadout(nn.Module):
     """(b n 1 e) -> (b n c): the readout that all slots share."""
 

@@ -36,11 +36,11 @@ def _strategies(kind: Kind) -> list[dict[str, str]]:
     from collections.abc import Callable, Mapping
 
     from datamux.demultiplexers import DEMULTIPLEXERS
-    from datamux.multiplexers import MULTIPLEXERS
+    from datamux.multiplexers import IMAGE_MULTIPLEXERS, MULTIPLEXERS
     from datamux.registry import settings, summary
 
     tables: dict[Kind, Mapping[str, Callable[..., object]]] = {
-        Kind.multiplexers: MULTIPLEXERS,
+        Kind.multiplexers: MULTIPLEXERS | IMAGE_MULTIPLEXERS,
         Kind.demultiplexers: DEMULTIPLEXERS,
     }
     return [

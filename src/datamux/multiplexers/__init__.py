@@ -7,6 +7,7 @@ from datamux.multiplexers.base import Multiplexer
 from datamux.multiplexers.contextual import Contextual
 from datamux.multiplexers.hadamard import Hadamard
 from datamux.multiplexers.identity import Identity
+from datamux.multiplexers.images import Kernel, Mosaic, Nonlinear, Rotation
 from datamux.multiplexers.low_rank import LowRank
 from datamux.multiplexers.ortho import Ortho
 from datamux.registry import build
@@ -22,10 +23,24 @@ MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "contextual": Contextual,
 }
 
+# These see neighbouring pixels, so they take square images only: rows (b n side*side).
+IMAGE_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
+    "rotation": Rotation,
+    "rotation_as_published": partial(Rotation, published=True),
+    "random_kernel": Kernel,
+    "learned_kernel": partial(Kernel, learned=True),
+    "nonlinear": Nonlinear,
+    "nonlinear_4x": partial(Nonlinear, maps=4),
+    "nonlinear_8x": partial(Nonlinear, maps=8),
+    "mosaic": Mosaic,
+    "mosaic_as_published": partial(Mosaic, published=True),
+}
+
 
 def build_multiplexer(name: str, num_instances: int, dim: int, **options: object) -> Multiplexer:
     """The multiplexer called `name`; `options` go to its class."""
-    return build("multiplexer", MULTIPLEXERS, name, num_instances=num_instances, dim=dim, **options)
+    known = MULTIPLEXERS | IMAGE_MULTIPLEXERS
+    return build("multiplexer", known, name, num_instances=num_instances, dim=dim, **options)
 
 
-__all__ = ["MULTIPLEXERS", "Multiplexer", "build_multiplexer"]
+__all__ = ["IMAGE_MULTIPLEXERS", "MULTIPLEXERS", "Multiplexer", "build_multiplexer"]

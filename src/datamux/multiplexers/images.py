@@ -1,0 +1,143 @@
+"""For images, given as rows of pixels: (b n d) with d = side x side -> (b c d), c maps of the same size.
+
+    rotation        slot i turns its image by i / n of a full circle
+    kernel          slot i slides its own 3x3 kernel over it; random, or learned
+    nonlinear       slot i has two convolutions of its own, 16 maps between, tanh after both; 1, 4 or 8 maps come out
+    mosaic          slot i shrinks its image and puts it into its own tile
+
+Paper: appendix "Other multiplexing strategies for CNNs". `published=True` does what the published notebook does: its
+rotation scales image i by (1 - 2i), and its mosaic loses every image that does not stand in the first row of tiles.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from datamux.multiplexers.base import Multiplexer, Scale
+from datamux.seeded import gaussian
+
+
+class ImageMultiplexer(Multiplexer):
+    """Base class. A subclass writes `mix_images`: (b n side side) -> (b c side side)."""
+
+    maps: int = 1  # that a mixture has
+
+    def __init__(self, num_instances: int, dim: int, *, scale: Scale = "sum", seed: int = 0) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        self.side = math.isqrt(dim)
+        if self.side**2 != dim:
+            raise ValueError(f"images must be square: dim must be a square number, got {dim}")
+
+    @property
+    def out_dim(self) -> int:
+        """How many numbers a mixture has."""
+        return self.maps * self.dim
+
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        if x.dim() != 3:
+            raise ValueError(f"expected images of shape (groups, slots, {self.dim}), got {tuple(x.shape)}")
+        return self.mix_images(x.view(*x.shape[:2], self.side, self.side)).flatten(1)
+
+    def mix_images(self, images: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} must define mix_images()")
+
+
+class ImageMap(ImageMultiplexer):
+    """A fixed linear map a slot, kept as a matrix. A subclass writes `transform`."""
+
+    keys: Tensor  # n d d
+
+    def __init__(
+        self, num_instances: int, dim: int, *, published: bool = False, scale: Scale = "sum", seed: int = 0
+    ) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        self.published = published
+        self._register_state(learned=False)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        each = torch.eye(self.dim).view(self.dim, 1, self.side, self.side)  # an image for every pixel
+        return {"keys": torch.stack([self.transform(each, i).flatten(1) for i in range(self.num_instances)])}
+
+    def transform(self, images: Tensor, slot: int) -> Tensor:
+        """What `slot` does to images (i 1 side side)."""
+        raise TypeError(f"{type(self).__name__} must define transform()")
+
+    def mix_images(self, images: Tensor) -> Tensor:
+        x = images.flatten(2)
+        return torch.einsum("bnd,nde->be", x, self.keys[: x.shape[1]].to(x.dtype)).view(-1, 1, self.side, self.side)
+
+
+class Rotation(ImageMap):
+    def transform(self, images: Tensor, slot: int) -> Tensor:
+        angle = 2 * math.pi * slot / self.num_instances
+        turn = torch.tensor([[math.cos(angle), -math.sin(angle), 0.0], [math.sin(angle), math.cos(angle), 0.0]])
+        grid = F.affine_grid(turn.expand(len(images), 2, 3), list(images.shape), align_corners=False)
+        turned = F.grid_sample(images, grid, align_corners=False)
+        return turned * (1 - 2 * slot) if self.published else turned
+
+
+class Mosaic(ImageMap):
+    def transform(self, images: Tensor, slot: int) -> Tensor:
+        tiles = math.isqrt(self.num_instances - 1) + 1  # a row
+        tile = self.side // tiles
+        row, column = divmod(slot, tiles)
+        placed = torch.zeros_like(images)
+        if self.published and row > 0:
+            return placed
+        small = F.adaptive_avg_pool2d(images, tile)
+        placed[:, :, row * tile : (row + 1) * tile, column * tile : (column + 1) * tile] = small
+        return placed
+
+
+class Kernel(ImageMultiplexer):
+    keys: Tensor  # n 1 3 3
+
+    def __init__(
+        self, num_instances: int, dim: int, *, learned: bool = False, scale: Scale = "sum", seed: int = 0
+    ) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        self._register_state(learned=learned)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        return {"keys": gaussian(self.num_instances, 1, 3, 3, generator=self.generator())}
+
+    def mix_images(self, images: Tensor) -> Tensor:
+        k = images.shape[1]
+        return F.conv2d(images, self.keys[:k].to(images.dtype), padding=1, groups=k).sum(1, keepdim=True)
+
+
+class Nonlinear(ImageMultiplexer):
+    first: Tensor  # n 16 1 3 3
+    first_bias: Tensor  # n 16
+    second: Tensor  # n c 16 3 3
+    second_bias: Tensor  # n c
+
+    def __init__(
+        self, num_instances: int, dim: int, *, maps: int = 1, kernels: int = 16, scale: Scale = "sum", seed: int = 0
+    ) -> None:
+        super().__init__(num_instances, dim, scale=scale, seed=seed)
+        self.maps = maps
+        self.kernels = kernels
+        self._register_state(learned=True)
+
+    def initial_state(self) -> dict[str, Tensor]:
+        n, generator = self.num_instances, self.generator()
+
+        def uniform(*shape: int, inputs: int) -> Tensor:  # as torch starts a convolution
+            return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(9 * inputs)
+
+        return {
+            "first": uniform(n, self.kernels, 1, 3, 3, inputs=1),
+            "first_bias": uniform(n, self.kernels, inputs=1),
+            "second": uniform(n, self.maps, self.kernels, 3, 3, inputs=self.kernels),
+            "second_bias": uniform(n, self.maps, inputs=self.kernels),
+        }
+
+    def mix_images(self, images: Tensor) -> Tensor:
+        k = images.shape[1]
+        first, second = self.first[:k].flatten(0, 1), self.second[:k].flatten(0, 1)
+        a = F.conv2d(images, first, self.first_bias[:k].flatten(), padding=1, groups=k).tanh()
+        a = F.conv2d(a, second, self.second_bias[:k].flatten(), padding=1, groups=k).tanh()
+        return a.view(len(images), k, self.maps, self.side, self.side).sum(1)
