@@ -20,7 +20,7 @@ run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record
 }
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
-for m in ${MUX_LAYERS:-0 1}; do
+for m in ${MUX_LAYERS:-2}; do
   run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
 done
 for layers in ${CUT:-3 2 1}; do

@@ -146,6 +146,33 @@ def ablation_section() -> list[str]:
     return [*lines, ""]
 
 
+def frontier_section() -> list[str]:
+    """Accuracy against throughput of everything that was put side by side."""
+    lines = []
+    for file in sorted((RESULTS / "frontier").glob("*.json")):
+        record = read_record(file)
+        lines += [
+            f"## Should you use it? {TITLES[record['task']]}",
+            "",
+            "Everything ran in one process, in turn, from texts to answers, each at its best batch size (`datamux frontier`, see",
+            "`experiments/frontier.sh`). A star: nothing else is both faster and better. Models of 6, 3 and 1 layers are the",
+            "same pretrained encoder with its upper layers cut off and fine-tuned with the same teacher.",
+            "",
+            f"![Accuracy against throughput](frontier-{file.stem}.png)",
+            "",
+            "| | score | points lost | instances/s | against the first (lowest to highest) | |",
+            "|---|---|---|---|---|---|",
+        ]
+        first = record["results"][0]
+        for r in sorted(record["results"], key=lambda r: (r is not first, r["rate"])):
+            name = r["model"] + (f", {r['group_size']} a pass" if r["group_size"] > 1 else "")
+            ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
+            star = "*" if r["best"] else ""
+            lines.append(f"| {name} | {100 * r['score']:.1f} | {r['drop']:.1f} | {r['rate']:,.0f} | {ratio} | {star} |")
+        lines.append("")
+    return lines
+
+
 def speed_section() -> list[str]:
     """Every speed and memory record as a table, its picture below it."""
     lines = []
@@ -226,7 +253,7 @@ def page() -> str:
         if (RESULTS / task).is_dir():
             metric = read_record(next(iter(sorted((RESULTS / task).glob("*.json")))))["results"][0]["metric"]
             lines += [f"## {title}", "", f"Metric: {metric}.", "", *table(task), ""]
-    return "\n".join([*lines, *growth_section(), *ablation_section(), *speed_section()])
+    return "\n".join([*lines, *frontier_section(), *growth_section(), *ablation_section(), *speed_section()])
 
 
 def readme() -> str:
