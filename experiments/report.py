@@ -154,9 +154,9 @@ def frontier_section() -> list[str]:
         lines += [
             f"## Should you use it? {TITLES[record['task']]}",
             "",
-            "Everything ran in one process, in turn, from texts to answers, each at its best batch size (`datamux frontier`, see",
-            "`experiments/frontier.sh`). A star: nothing else is both faster and better. Models of 6, 3 and 1 layers are the",
-            "same pretrained encoder with its upper layers cut off and fine-tuned with the same teacher.",
+            "Everything ran in one process, in turn, from texts to answers, each at its best batch size",
+            "(`experiments/frontier.sh`). A star: nothing else is both faster and better. Models of 6, 3, 2 and 1 layers are",
+            "one pretrained encoder, its upper layers cut off and fine-tuned with the same teacher.",
             "",
             f"![Accuracy against throughput](frontier-{file.stem}.png)",
             "",
