@@ -155,7 +155,7 @@ def frontier_section() -> list[str]:
             f"## Should you use it? {TITLES[record['task']]}",
             "",
             "Everything ran in one process, in turn, from texts to answers, each at its best batch size",
-            "(`experiments/frontier.sh`). A star: nothing else is both faster and better. Models of 6, 3, 2 and 1 layers",
+            "(`experiments/frontier.sh`). A star: nothing else is both faster and better. Models of several layers",
             "are one pretrained encoder, its upper layers cut off and fine-tuned with the same teacher.",
             "",
             f"![Accuracy against throughput](frontier-{file.stem}.png)",
