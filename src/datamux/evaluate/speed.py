@@ -75,20 +75,27 @@ def compare_speed(
 
     A round of one contender takes about `seconds`, or exactly `samples` instances.
     """
-    tuned = []
+    tuned: list[
+        list[tuple[int, int]]
+    ] = []  # of each contender, the sizes that go into the rounds, and how many instances
     for contender in contenders:
-        best, rate = tune(contender, positions, seconds / 3, clock)
-        a_pass = max(1, int(best // contender.tokens)) * contender.group_size
+        found = tune(contender, positions, seconds / 3, clock)
+        best = sorted(found, key=lambda size: -found[size])[:2]  # which of the two is better, the rounds decide
+        a_pass = [max(1, int(size // contender.tokens)) * contender.group_size for size in best]
         # Whole passes: a contender must not pay for a pass that is mostly empty.
-        instances = samples or a_pass * max(1, round(rate * seconds / a_pass))
-        tuned.append((best, instances))
-        tell(f"{contender.name}: {rate:,.0f} a second at {best} positions a pass")
+        tuned.append(
+            [(b, samples or p * max(1, round(found[b] * seconds / p))) for b, p in zip(best, a_pass, strict=True)]
+        )
+        tell(f"{contender.name}: {found[best[0]]:,.0f} a second at {best[0]} positions a pass")
     places = {contender.name: place for place, contender in enumerate(contenders)}
-    rates: list[list[float]] = [[] for _ in contenders]
+    timed: list[dict[int, list[float]]] = [{size: [] for size, _ in sizes} for sizes in tuned]
     for number in range(rounds):
-        for seen, contender, (best, instances) in zip(rates, contenders, tuned, strict=True):
-            seen.append(_rate(contender, instances, best, clock))
+        for seen, contender, sizes in zip(timed, contenders, tuned, strict=True):
+            for size, instances in sizes:
+                seen[size].append(_rate(contender, instances, size, clock))
         tell(f"round {number + 1} of {rounds}")
+    chosen = [max(sizes, key=lambda pair: median(seen[pair[0]])) for seen, sizes in zip(timed, tuned, strict=True)]
+    rates = [seen[size] for seen, (size, _) in zip(timed, chosen, strict=True)]
     return [
         Speed(
             name=contender.name,
@@ -101,14 +108,14 @@ def compare_speed(
             ],
             about=contender.about,
         )
-        for contender, (best, instances), seen in zip(contenders, tuned, rates, strict=True)
+        for contender, (best, instances), seen in zip(contenders, chosen, rates, strict=True)
     ]
 
 
 def tune(
     contender: Contender, positions: Sequence[int], seconds: float, clock: Callable[[], float] = time.perf_counter
-) -> tuple[int, float]:
-    """The best number of positions a pass, and its rate. The first pass of each size warms up and is not counted.
+) -> dict[int, float]:
+    """The rate at each number of positions a pass. The first pass of each size warms up and is not counted.
 
     Larger sizes are left out once two in a row were slower than the best.
     """
@@ -120,8 +127,7 @@ def tune(
         found[size] = max(_rate(contender, instances, size, clock) for _ in range(2))
         if len(found) > 2 and max(list(found.values())[-2:]) < max(found.values()):
             break
-    best = max(found, key=lambda size: found[size])
-    return best, found[best]
+    return found
 
 
 def _rate(contender: Contender, instances: int, positions: int, clock: Callable[[], float]) -> float:
