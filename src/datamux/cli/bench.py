@@ -1,11 +1,11 @@
 """`datamux bench`: throughput and memory against the same encoder with tuned ordinary batching."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from datamux.cli.output import keep, show_table
 
 bench = typer.Typer(no_args_is_help=True, help="Throughput and memory against the plain model at its best batch size.")
 SIZES = [2, 10, 20, 40]
@@ -61,7 +61,7 @@ def speed(
         data_dir=data_dir,
         tell=lambda text: console.print(text, style="dim"),
     )
-    _finish(found, record, as_json)
+    keep(found, record, as_json)
     if plot is not None:
         from datamux.evaluate.plots import draw_speed
 
@@ -73,7 +73,7 @@ def speed(
              f"{r['ratio'] / r['group_size']:.0%}" if r["group_size"] > 1 else "", str(r["positions"]))
             for r in found["results"]
         ]  # fmt: skip
-        _table(("", "instances/s", "against plain, same engine", "of the limit", "positions a pass"), rows)
+        show_table(("", "instances/s", "against plain, same engine", "of the limit", "positions a pass"), rows)
 
 
 @bench.command()
@@ -94,29 +94,10 @@ def memory(
 
     shape = {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
     found = run_memory(shape=shape, group_sizes=group_size, tokens=tokens, groups=groups, demultiplexer=demultiplexer)
-    _finish(found, record, as_json)
+    keep(found, record, as_json)
     if not as_json:
         rows = [
             (str(r["group_size"]), f"{r['model']:,.0f}", f"{r['peak']:,.0f}", f"{r['ratio']:.2f}x")
             for r in found["results"]
         ]
-        _table(("group size", "model, MB", "peak, MB", "against the first row"), rows)
-
-
-def _finish(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
-    if record is not None:
-        from datamux.evaluate.records import write_record
-
-        write_record(found, record)
-    if as_json:
-        typer.echo(json.dumps(found, indent=1))
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*titles, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        show_table(("group size", "model, MB", "peak, MB", "against the first row"), rows)

@@ -1,10 +1,11 @@
 """`datamux evaluate`: how good a model is at every group size, on a whole split."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from datamux.cli.output import keep, show_table
 
 
 def evaluate(
@@ -27,7 +28,6 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score a model on whole splits: each group size, several random groupings, every slot."""
-    from datamux.evaluate.records import write_record
     from datamux.evaluate.report import evaluate_model
 
     found = evaluate_model(
@@ -43,20 +43,14 @@ def evaluate(
         token_level=token_level or None,
         bf16=bf16,
     )
-    if record is not None:
-        write_record(found, record)
+    keep(found, record, as_json)
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("group size", "score", "metric", "spread", "worst slot", "best slot", box=None, pad_edge=False)
+    rows = []
     for row in found["results"]:
         slots = [slot for slot in row["slots"] if slot is not None]
         ends = (f"{min(slots):.1%}", f"{max(slots):.1%}") if slots else ("", "")
-        shown = [f"{-row['score']:.4g}" if row["metric"] == "mse" else f"{row['score']:.2%}", row["metric"]]
-        table.add_row(str(row["group_size"]), *shown, f"{row['spread']:.2g}", *ends)
-    console = Console()
-    console.print(f"{model} on {task} ({' + '.join(split)}), {found['results'][0]['rows']} rows")
-    console.print(table)
+        shown = f"{-row['score']:.4g}" if row["metric"] == "mse" else f"{row['score']:.2%}"
+        rows.append((str(row["group_size"]), shown, row["metric"], f"{row['spread']:.2g}", *ends))
+    typer.echo(f"{model} on {task} ({' + '.join(split)}), {found['results'][0]['rows']} rows")
+    show_table(("group size", "score", "metric", "spread", "worst slot", "best slot"), rows)

@@ -1,10 +1,11 @@
 """`datamux frontier`: accuracy against throughput for everything you could run, and which of it you should."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from datamux.cli.output import keep, show_table
 
 
 def frontier(
@@ -29,10 +30,8 @@ def frontier(
 ) -> None:
     """Score and time trained models at every group size, side by side, and recommend one for your accuracy budget."""
     from rich.console import Console
-    from rich.table import Table
 
     from datamux.evaluate.frontier import Point, measure_frontier, recommend
-    from datamux.evaluate.records import write_record
 
     notes = Console(stderr=True)
     found = measure_frontier(
@@ -50,25 +49,29 @@ def frontier(
         label=label,
         tell=lambda text: notes.print(text, style="dim"),
     )
-    if record is not None:
-        write_record(found, record)
+    keep(found, record, as_json)
     if plot is not None:
         from datamux.evaluate.plots import draw_frontier
 
         draw_frontier(found, plot)
         notes.print(f"drawn: {plot}")
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
         return
     points = [Point(**row) for row in found["results"]]
-    table = Table("", "score", "points lost", "instances/s", "against the first", "best", box=None, pad_edge=False)
-    for p in sorted(points, key=lambda p: p.rate):
-        spread = f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})"
-        table.add_row(p.name, f"{p.score:.2%}", f"{p.drop:+.2f}", f"{p.rate:,.0f}", spread, "*" if p.best else "")
-    console = Console()
-    console.print(table)
+    rows = [
+        (
+            p.name,
+            f"{p.score:.2%}",
+            f"{p.drop:+.2f}",
+            f"{p.rate:,.0f}",
+            f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})",
+            "*" if p.best else "",
+        )
+        for p in sorted(points, key=lambda p: p.rate)
+    ]
+    show_table(("", "score", "points lost", "instances/s", "against the first", "best"), rows)
     choice = recommend(points, max_drop)
-    console.print(
+    Console().print(
         f"\nWithin {max_drop:g} points of {points[0].name}: use {choice.name} "
         f"({choice.ratio:.1f} times as fast, {choice.drop:.2f} points lost)."
     )

@@ -114,7 +114,7 @@ def take_rows(batch: Batch, rows: int) -> Batch:
 
 
 def trainable_attention(device: torch.device) -> AbstractContextManager[None]:
-    """On a CPU, the plain kernel: the backward pass of the fused one takes ten times as long there."""
+    """On a CPU, the plain kernel: the backward pass of the fused one takes many times as long there."""
     context: AbstractContextManager[None] = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
     return context
 

@@ -1,0 +1,28 @@
+"""What commands that measure share: keep the record, print it as JSON or as a table."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+def keep(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
+    """Write the run record where one is wanted, and print it if JSON is."""
+    if record is not None:
+        from datamux.evaluate.records import write_record
+
+        write_record(found, record)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+
+
+def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*titles, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
