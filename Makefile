@@ -11,12 +11,23 @@ demo: .venv/demo ## the main job, on this machine, in well under a minute
 test: .venv/dev ## the whole default test suite, offline, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-check: .venv/dev ## format, lint, types, import direction, generated pages
+check: .venv/dev ## format, lint, types, import direction, generated pages, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python experiments/report.py --check
+	$(BIN)/python scripts/commands.py --check
+	$(BIN)/python scripts/pictures.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs: .venv/dev ## write the generated pages and pictures, and build the documentation into site/
+	$(BIN)/python scripts/commands.py
+	$(BIN)/python scripts/pictures.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+packages: .venv/dev ## build wheel and sdist, and try each extra in an empty environment: slow
+	$(BIN)/python scripts/packages.py
 
 results: .venv/dev ## write the result tables from the run records
 	$(BIN)/python experiments/report.py
@@ -26,7 +37,7 @@ format: .venv/dev ## format the code
 	$(BIN)/ruff check --fix .
 
 clean: ## remove what the commands above made
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/python:
 	$(PYTHON) -m venv .venv
@@ -43,5 +54,5 @@ clean: ## remove what the commands above made
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@
 
-.PHONY: help demo test check results format clean
+.PHONY: help demo test check docs packages results format clean
 .DEFAULT_GOAL := help

@@ -1,45 +1,166 @@
-"""The code in README and CONTRIBUTING runs as written."""
+"""Every python and bash block of README, CONTRIBUTING and docs runs as written, or says why it is not run.
 
+The blocks of a page run one after the other in one folder, which holds the small files and models that the pages speak of.
+Commands run in this process, and training and timing are cut short; nothing else about them is changed.
+A block that needs a network, another machine or hours has `<!-- not run: reason -->` in the line before it.
+"""
+
+import json
 import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+import transformers as tf
 
-from conftest import tiny_encoder
-from datamux import MULTIPLEXERS, multiplex
+import datamux
+from datamux.train.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if re.search(r"(?m)^ *```\w", page.read_text(encoding="utf-8"))]
+LANGUAGES = {"", "text", "json", "toml", "python", "bash"}  # no "sh" or "console": they would not be run
+REASON = re.compile(r"<!-- not run: (\S.*) -->")
+QUICK = ["--rounds", "1", "--seconds", "0.01", "--groupings", "1"]
+SMALL = {"layers": 3, "hidden": 32, "heads": 2, "vocab_size": 100}
 
 
-def blocks(file: str, language: str) -> list[str]:
-    text = re.sub(r"(?m)^ {3}(?=\S| {4}|$)", "", (ROOT / file).read_text())  # a block inside a numbered list
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    code: str
+    reason: str | None
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
-def test_readme_multiplexes_an_encoder(tmp_path, tokenizer):
-    tiny_encoder().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    code = blocks("README.md", "python")[0].replace("some/pretrained-encoder", str(tmp_path))
-    names: dict = {}
-    exec(code, names)
-    assert names["logits"].shape == (3, 2)
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page; one inside a list is moved to the left."""
+    before, lines = "", iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
+    for number, line in lines:
+        fence = re.match(r"( *)```(\w*)$", line)
+        if fence:
+            code = []
+            for _, inner in lines:
+                if inner.strip() == "```":
+                    break
+                code.append(inner.removeprefix(fence[1]))
+            reason = REASON.fullmatch(before.strip())
+            yield Block(page, number, fence[2], "\n".join(code), reason and reason[1])
+        before = line
 
 
-def test_readme_runs_a_trained_model(tmp_path, tokenizer):
-    multiplex(tiny_encoder(), 3).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    for file, number in (("README.md", 1), ("docs/inference.md", 0)):
-        code = blocks(file, "python")[number].replace("runs/sst2/task/model", str(tmp_path)).replace("=10", "=3")
-        names: dict = {}
-        exec(code, names)
-        assert names["predictor"].num_instances == 3
+def commands(code: str) -> Iterator[list[str]]:
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            yield words
 
 
-def test_readme_multiplexes_any_network():
-    names: dict = {}
-    exec(blocks("README.md", "python")[2], names)
-    assert names["logits"].shape == (10, 3)
+def cut_short(arguments: list[str]) -> list[str]:
+    """The same command, with a small network and two steps of training, or one short round of timing."""
+    if arguments[0] == "frontier":
+        return [*arguments, *QUICK]
+    if arguments[0] != "train":
+        return arguments
+    recipe = load_recipe(arguments[1])
+    settings = [f"model.{key}={value}" for key, value in SMALL.items()] + ["run.bf16=false"]
+    for stage in ("warmup", "task"):
+        if getattr(recipe, stage).steps:
+            settings += [f"{stage}.steps=2", f"{stage}.groups=2"]
+    return [*arguments, *(word for setting in settings for word in ("--set", setting))]
+
+
+def run_command(words: list[str], monkeypatch) -> None:
+    from datamux.cli import main
+
+    assert words[0] == "datamux", f"only datamux commands are run: {' '.join(words)}"
+    monkeypatch.setattr(sys, "argv", ["datamux", *cut_short(words[1:])])
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, f"{' '.join(words)}: exit code {end.code}"
+
+
+def write_rows(folder: Path) -> None:
+    texts = [("good film", "praise"), ("the plot was very bad .", "blame"), ("a film", "blame")] * 8
+    lines = "".join(f"{text},{label}\n" for text, label in texts)
+    for name in ("reviews.csv", "held-out.csv", "new.csv"):
+        (folder / name).write_text(f"review,verdict\n{lines}")
+    words, tags = ["anna", "lives", "in", "paris"], ["B-PER", "O", "O", "B-LOC"]
+    (folder / "names.jsonl").write_text((json.dumps({"tokens": words, "ner_tags": tags}) + "\n") * 24)
+    (folder / "names.csv").write_text("tokens,ner_tags\n" + f"{' '.join(words)},{' '.join(tags)}\n" * 24)
+    (folder / "notes.txt").write_text("anna lives in paris\nthe film was good\n")
+    corpus = "".join(f"{text} and {other}\n" for text, _ in texts for other, _ in texts)
+    (folder / "corpus.txt").write_text(corpus)
+    (folder / "data/sst2").mkdir(parents=True)
+    (folder / "data/wikipedia_en").mkdir()
+    for split in ("train", "validation"):
+        (folder / f"data/sst2/{split}.csv").write_text(
+            "sentence,label\n" + lines.replace("praise", "positive").replace("blame", "negative")
+        )
+    (folder / "data/wikipedia_en/train.txt").write_text(corpus)
+
+
+@pytest.fixture
+def folder(tmp_path, tokenizer, monkeypatch):
+    """The working folder of a page: files of rows, a pretrained encoder, trained models."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATAMUX_DATA", str(tmp_path / "data"))
+    monkeypatch.setitem(datamux.MULTIPLEXERS, "shift", None)  # a guide adds it; it is taken away again
+    write_rows(tmp_path)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 40}
+    encoder = tf.BertModel(tf.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes))
+    for name, task in (("sst2", "sequence"), ("reviews", "sequence"), ("names", "token")):
+        model = datamux.multiplex(encoder, 20, task=f"{task}-classification")
+        for part in (model, tokenizer):
+            part.save_pretrained(tmp_path / f"runs/{name}/task/model")
+    for part in (encoder, tokenizer):
+        part.save_pretrained(tmp_path / "some/pretrained-encoder")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
+    for block in blocks(page):
+        assert block.language in LANGUAGES, f"{block.place}: write python or bash, not {block.language}"
+        if block.reason is not None:
+            continue
+        if block.language == "python":
+            exec(compile(block.code, block.place, "exec"), {"__name__": "__main__"})
+        if block.language == "bash":
+            for words in commands(block.code):
+                run_command(words, monkeypatch)
+
+
+def test_what_the_blocks_of_readme_give(folder):
+    found: list[dict] = []
+    for block in blocks(ROOT / "README.md"):
+        if block.language == "python":
+            found.append({})
+            exec(block.code, found[-1])
+    assert [tuple(names["logits"].shape) for names in found if "logits" in names] == [(3, 2), (10, 3)]
+    assert [len(names["answers"]) for names in found if "answers" in names] == [2]
+
+
+def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("1. In a list:\n\n   ```python\n   x = 1\n   ```\n<!-- not run: a wish -->\n```bash\nrm x\n```\n")
+    listed, unrun = blocks(page)
+    assert (listed.code, listed.reason, unrun.reason) == ("x = 1", None, "a wish")
+    with pytest.raises(AssertionError, match="only datamux commands"):
+        run_command(["rm", "x"], monkeypatch)
+    with pytest.raises(AssertionError, match="exit code 2"):
+        run_command(["datamux", "ls", "nothing"], monkeypatch)
 
 
 @pytest.mark.parametrize("command", ["demo", "test"])
@@ -50,8 +171,7 @@ def test_readme_names_the_two_commands(command):
 
 def test_contributing_adds_a_multiplexer():
     names: dict = {}
-    exec(blocks("CONTRIBUTING.md", "python")[0], names)
+    exec(next(block.code for block in blocks(ROOT / "CONTRIBUTING.md") if block.language == "python"), names)
     x = torch.arange(24.0).view(1, 2, 3, 4)
     expected = (x[:, 0] + x[:, 1].roll(-1, -1)) / 2
     torch.testing.assert_close(names["Shift"](2, 4)(x), expected)
-    assert "shift" not in MULTIPLEXERS
