@@ -80,7 +80,16 @@ def section(name: str, function: Callable[..., None]) -> str:
         kind = "" if annotation is bool else kind_of(annotation)
         default = "required" if required else "" if parameter.default is False else shown(parameter.default)
         options.append(f"| {flag} | {kind} | {default} | {given.help} |")
-    lines = [f"## {name}", "", inspect.getdoc(function) or "", "", "```text", " ".join([*usage, "[OPTIONS]"]), "```", ""]
+    lines = [
+        f"## {name}",
+        "",
+        inspect.getdoc(function) or "",
+        "",
+        "```text",
+        " ".join([*usage, "[OPTIONS]"]),
+        "```",
+        "",
+    ]
     if arguments:
         lines += ["| argument | kind | what |", "|---|---|---|", *arguments, ""]
     lines += ["| option | kind | default | what |", "|---|---|---|---|", *options, ""]

@@ -33,7 +33,15 @@ class Picture:
         )
 
     def box(
-        self, x: float, y: float, width: float, words: str = "", *, height: float = 34, fill: str = "#fff", size: int = 15
+        self,
+        x: float,
+        y: float,
+        width: float,
+        words: str = "",
+        *,
+        height: float = 34,
+        fill: str = "#fff",
+        size: int = 15,
     ) -> None:
         """A box around the point (x, y)."""
         filled = fill in COLOURS
@@ -78,7 +86,13 @@ def mixing() -> Picture:
     p.box(370, 135, 40, "+", height=60, fill="#f3e9c6", size=22)
     p.arrow(392, 135, 440, 135)
     p.box(511, 135, 138, "the network,\nonce", height=96, fill="#e8eaf0", size=16)
-    for x, words in ((100, "texts"), (245, "multiply"), (370, "one mixture"), (680, "one for each slot"), (815, "answers")):
+    for x, words in (
+        (100, "texts"),
+        (245, "multiply"),
+        (370, "one mixture"),
+        (680, "one for each slot"),
+        (815, "answers"),
+    ):
         p.text(x, 35, words, size=14, colour=GREY)
     p.text(450, 243, "group size 3: three instances share one pass", size=14, colour=GREY)
     return p

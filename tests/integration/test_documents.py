@@ -1,6 +1,6 @@
 """Every python and bash block of README, CONTRIBUTING and docs runs as written, or says why it is not run.
 
-The blocks of a page run one after the other in one folder, which holds the small files and models that the pages speak of.
+The blocks of a page run one after the other in one folder, which holds the small files and models that pages speak of.
 Commands run in this process, and training and timing are cut short; nothing else about them is changed.
 A block that needs a network, another machine or hours has `<!-- not run: reason -->` in the line before it.
 """
@@ -84,10 +84,9 @@ def run_command(words: list[str], monkeypatch) -> None:
 
     assert words[0] == "datamux", f"only datamux commands are run: {' '.join(words)}"
     monkeypatch.setattr(sys, "argv", ["datamux", *cut_short(words[1:])])
-    try:
+    with pytest.raises(SystemExit) as end:
         main()
-    except SystemExit as end:
-        assert not end.code, f"{' '.join(words)}: exit code {end.code}"
+    assert not end.value.code, f"{' '.join(words)}: exit code {end.value.code}"
 
 
 def write_rows(folder: Path) -> None:

@@ -56,7 +56,10 @@ def load_exported(folder: Path, config: Any) -> ExportedRuntime | None:
 
 
 def run_onnx(file: Path, inputs: list[str]) -> Run:
-    import onnxruntime
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("ONNX models need: pip install 'datamux[onnx]'") from error
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
@@ -65,7 +68,10 @@ def run_onnx(file: Path, inputs: list[str]) -> Run:
 
 
 def run_openvino(file: Path, inputs: list[str]) -> Run:
-    import openvino
+    try:
+        import openvino
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("OpenVINO models need: pip install 'datamux[openvino]'") from error
 
     settings = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "INFERENCE_PRECISION_HINT": "f32"}
     model = openvino.Core().compile_model(str(file), "CPU", settings)

@@ -1,0 +1,92 @@
+"""Build the wheel, then install it with each extra alone into an empty environment, and use what the extra is for.
+
+    python scripts/packages.py [EXTRA ...]      without names: all of them, and none ("")
+
+Slow: every environment gets its own torch. Needs an index, or wheels that pip finds by itself.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TINY = """
+import torch, datamux
+from transformers import BertConfig, BertModel, BertTokenizer
+words = "[PAD] [UNK] [CLS] [SEP] [MASK] good bad film".split()
+sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+encoder = BertModel(BertConfig(vocab_size=len(words), **sizes))
+datamux.multiplex(encoder, 3).save_pretrained("model")
+BertTokenizer(vocab={word: i for i, word in enumerate(words)}).save_pretrained("model")
+answers = datamux.load("model")(["good film", "bad film"])
+assert len(answers) == 2, answers
+"""
+ROWS = "import pathlib; pathlib.Path('my.csv').write_text('text,label\\n' + 'good film,yes\\nbad film,no\\n' * 20)\n"
+SMALL = "--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.vocab_size=40 --set run.bf16=false"
+# What each extra is for: python to run, then commands.
+USES: dict[str, tuple[str, list[str]]] = {
+    "": (TINY, ["datamux ls multiplexers", "datamux predict model my.txt -o answers.csv"]),
+    "train": (
+        ROWS,
+        [
+            f"datamux train small/own -o run --train my.csv --set task.steps=2 {SMALL}",
+            "datamux evaluate run/task/model --task my.csv --no-bf16",
+        ],
+    ),
+    "bench": (
+        "",
+        ["datamux bench speed --layers 1 --hidden 16 --heads 2 -k 2 --rounds 1 --seconds 0.01 --plot speed.png"],
+    ),
+    "demo": ("", ["datamux demo --steps 5"]),
+    "onnx": (TINY, ["datamux export model -o exported", "datamux predict exported my.txt -o answers.csv"]),
+    "openvino": (
+        TINY,
+        ["datamux export model -o exported --to openvino", "datamux predict exported my.txt -o answers.csv"],
+    ),
+}
+
+
+def run(*command: str, folder: Path = ROOT, environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def build(folder: Path) -> Path:
+    run(sys.executable, "-m", "hatchling", "build", "--directory", str(folder))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def try_extra(wheel: Path, extra: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place)
+        venv.create(home / "env", with_pip=True)
+        programs = home / "env" / "bin"
+        wanted = f"{wheel}[{extra}]" if extra else str(wheel)
+        # Nothing of this environment may help out in that one.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        pip = (str(programs / "pip"), "install", "--quiet", "-c", str(ROOT / "constraints.txt"), wanted)
+        run(*pip, environment=environment)
+        (home / "my.txt").write_text("good film\nbad film\n")
+        code, commands = USES[extra]
+        run(str(programs / "python"), "-c", code, folder=home, environment=environment)
+        for command in commands:
+            _, *arguments = command.split()
+            run(str(programs / "datamux"), *arguments, folder=home, environment=environment)
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(USES)
+    with tempfile.TemporaryDirectory() as place:
+        wheel = build(Path(place))
+        for extra in chosen:
+            try_extra(wheel, extra)
+            print(f"{f'datamux[{extra}]' if extra else 'datamux'}: installs and works", flush=True)
+
+
+if __name__ == "__main__":
+    main()

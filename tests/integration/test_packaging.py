@@ -1,0 +1,100 @@
+"""What is shipped: wheel and sdist hold all that they should and nothing else; names, version and speed of import."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import datamux
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "datamux"
+HEAVY = ("torch", "transformers", "numpy", "datasets", "sklearn", "matplotlib", "onnxruntime", "accelerate")
+JUNK = re.compile(r"__pycache__|\.pyc$|\.DS_Store|\.venv|\.egg-info|/runs/|/site/|\.(pt|log|part)$")
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with the wheel and the sdist, built by the backend itself: nothing is downloaded."""
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed: pip install 'datamux[dev]'")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
+    package = {name for name in names if name.startswith("datamux/")}
+    here = {str(file.relative_to(SOURCE.parent)) for file in SOURCE.rglob("*") if file.is_file()}
+    assert package == {name for name in here if not JUNK.search(name)}
+    assert "datamux/py.typed" in package
+    assert sum(name.startswith("datamux/recipes/") for name in package) > 10
+    rest = {name.partition(".dist-info/")[2] for name in names - package}
+    assert rest == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    assert f"Version: {datamux.__version__}\n" in metadata
+
+
+def test_the_sdist_holds_what_the_tests_need_and_no_junk(built):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for name in ("LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "Makefile", "constraints.txt", "mkdocs.yml"):
+        assert name in names
+    for folder in ("src/datamux/recipes", "tests/unit", "docs/guides", "examples", "scripts"):
+        assert any(name.startswith(f"{folder}/") for name in names), folder
+    assert not [name for name in names if JUNK.search(f"/{name}")]
+
+
+def test_what_is_exported_is_documented():
+    documented = re.findall(r"(?m)^::: datamux\.(\w+)$", (ROOT / "docs/api.md").read_text())
+    assert sorted(documented) == sorted(datamux.__all__)
+
+
+def test_neither_the_import_nor_any_help_loads_anything_heavy():
+    code = f"""
+import sys
+import datamux
+from datamux.cli import main
+for command in ("", "train", "evaluate", "predict", "export", "frontier", "ls", "demo", "bench speed", "bench memory"):
+    sys.argv = ["datamux", *command.split(), "--help"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, command
+print("loaded:", *(name for name in {HEAVY!r} if name in sys.modules))
+"""
+    assert run(code).splitlines()[-1].strip() == "loaded:"
+
+
+def test_the_import_takes_less_than_half_a_second():
+    code = "import time; start = time.perf_counter(); import datamux; print(time.perf_counter() - start)"
+    assert min(float(run(code)) for _ in range(5)) < 0.5
+
+
+def test_help_takes_less_than_a_second():
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run("import sys; sys.argv = ['datamux', '--help']; from datamux.cli import main; main()")
+        seconds.append(time.perf_counter() - start)
+        if seconds[-1] < 1:
+            return
+    pytest.fail(f"the best of five took {min(seconds):.2f} s")

@@ -1,0 +1,83 @@
+"""What an extra brings is missing: the error names the extra. The import is blocked; nothing is uninstalled."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from datamux import cli
+from datamux.evaluate.plots import draw_speed
+from datamux.inference.exported import run_onnx, run_openvino
+from datamux.tasks.files import read_rows
+from datamux.tasks.task import get_task, load_split
+from datamux.train.digits import load_digits
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+IMPORTED_AS = {"scikit-learn": "sklearn"}
+NOT_OURS_TO_IMPORT = {"tensorboard", "datamux"}  # the Trainer looks for the one; the other is an extra within an extra
+FOR_DEVELOPERS = {"dev", "docs"}
+
+
+def block(monkeypatch, module: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+
+
+def test_the_command_line_knows_the_extra_of_every_package():
+    for extra in EXTRAS.keys() - FOR_DEVELOPERS:
+        for requirement in EXTRAS[extra]:
+            package = re.split(r"[\[><=]", requirement)[0]
+            if package not in NOT_OURS_TO_IMPORT:
+                named = cli.EXTRAS[IMPORTED_AS.get(package, package)]
+                assert any(requirement.startswith(package) for requirement in EXTRAS[named])
+
+
+@pytest.mark.parametrize("module", sorted(cli.EXTRAS))
+def test_a_command_names_the_extra(module, monkeypatch, capsys):
+    block(monkeypatch, module)
+    monkeypatch.setattr(cli, "app", lambda: __import__(module))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert f"pip install 'datamux[{cli.EXTRAS[module]}]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "use"),
+    [
+        ("onnxruntime", "onnx", lambda folder: run_onnx(folder / "model.onnx", [])),
+        ("openvino", "openvino", lambda folder: run_openvino(folder / "model.xml", [])),
+        ("sklearn", "demo", lambda folder: load_digits()),
+        ("pyarrow", "train", lambda folder: read_rows(folder / "rows.parquet")),
+        ("datasets", "train", lambda folder: load_split(get_task("sst2"), "train")),
+    ],
+)
+def test_python_names_the_extra(module, extra, use, monkeypatch, tmp_path):
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    (tmp_path / "rows.parquet").touch()
+    block(monkeypatch, module)
+    with pytest.raises(ModuleNotFoundError, match=re.escape(f"datamux[{extra}]")):
+        use(tmp_path)
+
+
+def test_drawing_says_what_is_missing(monkeypatch, tmp_path):
+    block(monkeypatch, "matplotlib")
+    with pytest.raises(ModuleNotFoundError) as error:
+        draw_speed({"results": []}, tmp_path / "speed.png")
+    assert error.value.name == "matplotlib"
+
+
+def test_training_without_its_extra(tmp_path):
+    code = (
+        "import sys; sys.modules['accelerate'] = None; from datamux.cli import main; "
+        f"sys.argv = ['datamux', 'train', 'small/own', '-o', {str(tmp_path / 'run')!r}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'datamux[train]'" in done.stderr
+    assert "Traceback" not in done.stderr
