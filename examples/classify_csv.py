@@ -16,11 +16,9 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILL, *WORDS["blame
 
 with TemporaryDirectory() as folder:
     file, chance = Path(folder, "reviews.csv"), random.Random(0)
-    made = [([chance.choice(WORDS[label]), *chance.choices(FILL, k=4)], label) for label in [*WORDS] * 500]
+    made = [(chance.sample([*FILL, chance.choice(WORDS[label])], 6), label) for label in [*WORDS] * 500]
     with file.open("w", newline="") as handle:
-        csv.writer(handle).writerows(
-            [("text", "label"), *((" ".join(chance.sample(w, 5)), label) for w, label in made)]
-        )
+        csv.writer(handle).writerows([("text", "label"), *((" ".join(words), label) for words, label in made)])
     rows = list(csv.DictReader(file.open()))
     tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(VOCABULARY)})
     torch.manual_seed(0)

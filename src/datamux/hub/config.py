@@ -17,16 +17,18 @@ OURS_ALONE = {"num_instances", "dim", "embedding_dim", "seed"}
 
 @strict
 class MuxConfig(PreTrainedConfig):
-    """
-    num_instances: how many slots the model has; one checkpoint serves every group size from 1 to this.
-    mux_layer: mix after this many layers, which each instance then runs alone; 0 mixes word vectors.
-    multiplexer, demultiplexer: their names, see `datamux ls multiplexers` and `datamux ls demultiplexers`.
-    multiplexer_options, demultiplexer_options: keyword arguments of their classes. Without any for the multiplexer, its
-        scale is "sqrt", which learned faster than the paper's "mean" in a short run (see docs/results.md).
-    pooling: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
-    head_dropout: dropout in the head.
-    retrieval_head: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
-    seed: gives the fixed keys.
+    """What a multiplexed model is built from.
+
+    - `num_instances`: how many slots the model has; one checkpoint serves every group size from 1 to this.
+    - `mux_layer`: mix after this many layers, which each instance then runs alone; 0 mixes word vectors.
+    - `multiplexer`, `demultiplexer`: their names, see `datamux ls multiplexers` and `datamux ls demultiplexers`.
+    - `multiplexer_options`, `demultiplexer_options`: keyword arguments of their classes. Without any for the
+        multiplexer, its scale is "sqrt", which learned faster than the paper's "mean" in a short run (see
+        docs/results.md).
+    - `pooling`: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
+    - `head_dropout`: dropout in the head.
+    - `retrieval_head`: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
+    - `seed`: gives the fixed keys.
     """
 
     model_type = "datamux"
