@@ -22,10 +22,10 @@ from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
 from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
-from datamux.tasks.task import Task, corpus_task, find_labels_of, get_task, load_split
+from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head, load_teacher
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_lines, find_tokenizer, first_process_first, held_out_examples
+from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import (
     RetrievalObjective,
     TaskObjective,
@@ -70,7 +70,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         _remember_run(recipe, task, folder)
     last = recipe.model.start
     if recipe.warmup.steps:
-        last = str(warm_up(recipe, folder / "warmup", tokenizer, data_dir))
+        last = str(warm_up(recipe, folder / "warmup", tokenizer, task, data_dir))
     if recipe.task.steps:
         if task is None:
             raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
@@ -79,13 +79,19 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     return Path(last)
 
 
-def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, data_dir: str | None = None) -> Path:
+def warm_up(
+    recipe: Recipe,
+    folder: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task | None = None,
+    data_dir: str | None = None,
+) -> Path:
     """Stage one: learn to say which word each instance has at each position."""
     final = folder / "model"
     if (final / "training.json").exists():
         return final
     settings = recipe.warmup
-    corpus = corpus_task(settings.corpus)
+    corpus = find_corpus(settings.corpus, task)
     with first_process_first():
         words = cached(
             folder / "corpus.pt",
@@ -148,10 +154,8 @@ def train_task(
     if (final / "training.json").exists():
         return final
     settings = recipe.task
-    train_examples = load_split(task, "train", data_dir)
-    labels = find_labels_of(task, train_examples)
+    train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
-    held_out = held_out_examples(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
@@ -179,13 +183,6 @@ def train_task(
         deadline=settings.steps // 2,
         seed=recipe.run.seed,
     )
-    patient = bool(settings.patience) and held_out is not None
-    evaluation: dict[str, Any] = {}
-    if held_out is not None:
-        evaluation = {
-            "eval_dataset": encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
-            "compute_metrics": lambda p: score(p.predictions, p.label_ids, labels),
-        }
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(
@@ -194,19 +191,20 @@ def train_task(
             steps=settings.steps,
             rows=max(settings.groups * recipe.model.num_instances, settings.min_rows),
             learning_rate=settings.learning_rate,
-            evaluate=held_out is not None,
-            patient=patient,
+            by_length=recipe.run.group_by_length,  # pieces of a corpus are all equally long
+            patient=bool(settings.patience),
         ),
         train_dataset=rows,
+        eval_dataset=encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
         data_collator=_as_is,
+        compute_metrics=lambda p: score(p.predictions, p.label_ids, labels),
         curriculum=curriculum,
         objective=objective,
         watch="task_loss",
         groups=settings.groups,
         min_rows=settings.min_rows,
         length_noise=recipe.run.length_noise,
-        callbacks=[StopEarly(settings.patience, curriculum)] if patient else None,
-        **evaluation,
+        callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
 
