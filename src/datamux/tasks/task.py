@@ -97,7 +97,7 @@ class Examples:
         def some(values: Sequence[Any] | None) -> list[Any] | None:
             return None if values is None else [values[row] for row in rows]
 
-        return replace(self, texts=some(self.texts), pairs=some(self.pairs), labels=some(self.labels))
+        return replace(self, texts=some(self.texts) or [], pairs=some(self.pairs), labels=some(self.labels))
 
     def encoded_labels(self, labels: Labels) -> list[Any]:
         """Every label as `labels` numbers it (a tag list for words); a bad one is named with its row."""

@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +18,14 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.reads import Reads
-from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
+from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
 from datamux.tasks.task import Task, get_task
-from datamux.train.build import build, copy_head, load_teacher
+from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
-from datamux.train.losses import (
-    RetrievalObjective,
-    TaskObjective,
-    ask_teacher,
-    reads_of,
-    teacher_logits,
-    teacher_states,
-)
+from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, parse_recipe
+from datamux.train.teachers import load_teacher, teach
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
@@ -162,7 +153,7 @@ def train_task(
     if teacher is not None:
         copy_head(teacher, model)
         with first_process_first():
-            _ask_teacher(teacher, rows, recipe, folder, reads_of(model), model.mux.demultiplexer.out_dim)
+            teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
     objective = TaskObjective(
         alpha=settings.alpha,
         kind="one" if settings.objective == "one" else "all",
@@ -207,30 +198,6 @@ def train_task(
         callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
-
-
-def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads, dim: int) -> None:
-    """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
-    bf16 = recipe.run.bf16
-    file = partial(_teacher_file, recipe.task.teacher, rows, folder, bf16)
-    if recipe.task.distill_logits > 0:
-        ask = partial(ask_teacher, teacher, rows, partial(teacher_logits, teacher), bf16=bf16)
-        rows.teacher_logits = cached(file("logits"), ask)
-    if recipe.task.distill_states > 0:
-        ask = partial(ask_teacher, teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16)
-        rows.teacher_states = cached(file(f"states-{reads}"), lambda: ask().bfloat16())
-        if rows.teacher_states.shape[-1] != dim:
-            raise ValueError(
-                f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
-                "leave task.distill_states at 0 and learn from the logits alone"
-            )
-
-
-def _teacher_file(teacher: str, rows: Rows, folder: Path, bf16: bool, what: str) -> Path:
-    """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
-    place = Path(teacher) if Path(teacher).is_dir() else folder
-    words = sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]
-    return place / f"teacher-{what}-{words}{'-bf16' if bf16 else ''}.pt"
 
 
 def _run(
