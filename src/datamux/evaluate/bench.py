@@ -7,8 +7,6 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from transformers import AutoTokenizer
-
 from datamux.evaluate.contenders import (
     FromIds,
     FromTexts,
@@ -22,8 +20,8 @@ from datamux.evaluate.contenders import (
 from datamux.evaluate.memory import measure_memory
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import Contender, Work, compare_speed
+from datamux.hub.loading import load_model, load_tokenizer
 from datamux.hub.models import MuxForTokenClassification, MuxPreTrainedModel
-from datamux.hub.multiplex import load_model
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime
 from datamux.inference.texts import Texts, max_tokens_of
@@ -76,7 +74,7 @@ def run_speed(
             for how in engines
         }
         if texts:
-            tokenizer = AutoTokenizer.from_pretrained(model)
+            tokenizer = load_tokenizer(model)
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
             known = Texts(tokenizer, max_tokens_of(tokenizer, plain.config), token_level=False).window(words[:1000])
             tokens = fmean(known.lengths)

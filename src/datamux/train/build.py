@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from tokenizers.models import WordPiece
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoTokenizer,
     BertTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -19,7 +17,8 @@ from transformers import (
 )
 
 from datamux.hub import MuxConfig
-from datamux.hub.multiplex import TASKS, load_model
+from datamux.hub.loading import load_config, load_model
+from datamux.hub.multiplex import TASKS
 from datamux.tasks.labels import Labels
 from datamux.train.recipe import ModelSettings
 
@@ -37,11 +36,6 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -
     tokenizer: PreTrainedTokenizerBase = BertTokenizer(
         vocab=learner.get_vocab(), do_lower_case=lowercase, strip_accents=lowercase
     )
-    return tokenizer
-
-
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     return tokenizer
 
 
@@ -105,7 +99,7 @@ def is_ours(config: PreTrainedConfig) -> bool:
 
 
 def _load_start(settings: ModelSettings) -> PreTrainedModel:
-    if is_ours(AutoConfig.from_pretrained(settings.start)):
+    if is_ours(load_config(settings.start)):
         return load_model(settings.start)
     changes = {"num_hidden_layers": settings.keep_layers} if settings.keep_layers else {}
     encoder: PreTrainedModel = AutoModel.from_pretrained(settings.start, dtype=torch.float32, **changes)

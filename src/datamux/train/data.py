@@ -11,9 +11,10 @@ from accelerate import PartialState
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from datamux.hub.loading import load_tokenizer
 from datamux.tasks.labels import Labels
 from datamux.tasks.task import Examples, Task, corpus_task, find_labels_of, load_split, read_corpus
-from datamux.train.build import load_tokenizer, train_tokenizer
+from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
 
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.demultiplexers.base import mean_over_own_tokens
+from datamux.hub.loading import load_config, load_model, load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.hub.multiplex import load_model
 from datamux.reads import Reads
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows, encode_examples
 from datamux.tasks.task import Examples
-from datamux.train.build import is_ours, load_tokenizer
+from datamux.train.build import is_ours
 from datamux.train.data import cached
 from datamux.train.recipe import Recipe
 
@@ -38,7 +38,7 @@ def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrain
     """
     if not name:
         return None
-    ours = is_ours(AutoConfig.from_pretrained(name))
+    ours = is_ours(load_config(name))
     teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
     known = tuple(teacher.config.id2label.values())
     if labels is not None and known != labels.names:
