@@ -9,8 +9,8 @@ encoder=$1 runs=${RUNS:-runs} records=experiments/results/zoo
 datamux=${DATAMUX:-.venv/bin/datamux} python=${PYTHON:-.venv/bin/python}
 experiments/small.sh warmup
 warm=$runs/warmup-n20-seed0
-for pair in sentiment:sst2 ner:conll2003; do
-  name=${pair%:*} task=${pair#*:}
+for pair in sentiment:sst2:--texts ner:conll2003:; do
+  IFS=: read -r name task texts <<< "$pair"
   MUX_LAYERS="" CUT="" experiments/pretrained.sh "$encoder" "$task"
   teacher=$runs/minilm-$task-plain-6-layers-seed0/task/model
   learn=(--set task.teacher="$teacher" --set task.distill_logits=0.7 --set model.start="$warm/warmup/model")
@@ -19,7 +19,7 @@ for pair in sentiment:sst2 ner:conll2003; do
   for model in $name $name-plain; do
     [ -f "$records/$model.json" ] || $datamux evaluate "$runs/zoo-$model/task/model" --task "$task" --split validation --split test --record "$records/$model.json"
   done
-  [ -f "$records/speed-$name.json" ] || $datamux bench speed --model "$runs/zoo-$name/task/model" --texts --lengths "$task" \
+  [ -f "$records/speed-$name.json" ] || $datamux bench speed --model "$runs/zoo-$name/task/model" $texts --lengths "$task" \
     -k 1 -k 2 -k 5 -k 10 -k 20 --demultiplexer gate --record "$records/speed-$name.json"
   for model in $name $name-plain; do
     $python experiments/zoo.py "$model" "$runs/zoo-$model/task/model"

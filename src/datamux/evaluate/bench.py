@@ -74,6 +74,7 @@ def run_speed(
             for how in engines
         }
         if texts:
+            assert model is not None
             tokenizer = load_tokenizer(model)
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
             known = Texts(tokenizer, max_tokens_of(tokenizer, plain.config), token_level=False).window(words[:1000])
