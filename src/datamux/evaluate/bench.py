@@ -18,6 +18,7 @@ from datamux.evaluate.contenders import (
     random_rows,
 )
 from datamux.evaluate.memory import measure_memory
+from datamux.evaluate.parts import measure_parts
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import Contender, Work, compare_speed
 from datamux.hub.loading import load_model, load_tokenizer
@@ -115,6 +116,15 @@ def run_memory(
     results = [asdict(point) | {"ratio": point.peak / points[0].peak} for point in points]
     settings = {"shape": shape, "demultiplexer": demultiplexer}
     return make_record("memory", recipe=None, results=results, settings=settings)
+
+
+def run_parts(
+    *, shape: dict[str, Any], group_sizes: Sequence[int], tokens: int, groups: int, bf16: bool
+) -> dict[str, Any]:
+    """One row a group size."""
+    found = measure_parts(Shape(**shape), group_sizes, tokens=tokens, groups=groups, bf16=bf16)
+    settings = {"shape": shape, "tokens": tokens, "groups": groups, "bf16": bf16}
+    return make_record("parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)
 
 
 def shape_of(model: MuxPreTrainedModel) -> Shape:
