@@ -2,6 +2,8 @@
 # A pretrained encoder, as it was run: plain fine-tuning; multiplexed, from the words and from a higher layer; and the rivals,
 # the same encoder with its upper layers cut off. All but the first learn from the plain model.
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
+#   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
+#   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,10 +22,14 @@ run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record
 }
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
-for m in ${MUX_LAYERS:-2}; do
+for m in ${MUX_LAYERS-2}; do
   run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
 done
-for layers in ${CUT:-3 2 1}; do
+for layers in ${CUT-3 2 1}; do
   run "plain-$layers-layers" plain model.start="$encoder" model.keep_layers="$layers" task.teacher="$plain" \
     task.distill_logits=0.7 task.distill_states=1.0
+done
+for layers in ${CUT_MIXED:-}; do
+  run "n10-mux-layer-1-of-$layers" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
+    task.teacher="$plain" model.mux_layer=1
 done

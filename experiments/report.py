@@ -193,6 +193,22 @@ def speed_section() -> list[str]:
                 "",
             ]
             continue
+        if record["kind"] == "parts":
+            lines += [
+                f"### Where the time goes: {title}, {settings['tokens']} tokens" + (", bf16" * settings["bf16"]),
+                "",
+                f"Milliseconds a group, in passes of {settings['groups']} groups; median of the rounds.",
+                "",
+                "| instances a pass | mixing | encoder | demultiplexer | head | the plain model, one instance |",
+                "|---|---|---|---|---|---|",
+                *(
+                    f"| {r['group_size']} | {r['mixing']:.3f} | {r['encoder']:.3f} | {r['demultiplexer']:.3f} "
+                    f"| {r['head']:.3f} | {r['plain']:.3f} |"
+                    for r in rows
+                ),
+                "",
+            ]
+            continue
         what = "from texts to answers, " if settings["texts"] else "from token ids, "
         lines += [
             f"### Speed: {title}, {what}lengths {settings['lengths']}",

@@ -2,6 +2,8 @@
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
+#   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model
+#   DEDICATED=1 ...           also a model for that one group size alone: is the elastic one as good there?
 #   TOKENIZER=FOLDER ...      the tokenizer of an earlier run, so that both can share their plain models
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -9,10 +11,14 @@ cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
 warm=$runs/warmup-n$n-seed0
+judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
+  model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
+  [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
+}
 
 [ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
 if [ "$task" = warmup ]; then
-  $datamux evaluate "$warm/warmup/model" --task wikipedia_en --record $records/wikipedia_en/scratch-n$n-seed0.json
+  judge "$warm/warmup/model" wikipedia_en "scratch-n$n-seed0"
   exit
 fi
 case $task in
@@ -23,7 +29,20 @@ esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
-$datamux evaluate "$plain/task/model" --task "$task" $splits --record "$records/$task/scratch-plain-seed$seed.json"
+judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
-$datamux evaluate "$mux/task/model" --task "$task" $splits --record "$records/$task/scratch-n$n-seed$seed.json"
+judge "$mux/task/model" "$task" "scratch-n$n-seed$seed" $splits
+for size in ${SMALLER:-}; do
+  layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size-seed$seed
+  $datamux train "small/$task-plain" -o "$small" --set run.seed="$seed" --set model.tokenizer="$tokenizer" \
+    --set model.layers="$layers" --set model.hidden="$hidden" --set model.heads="$(((hidden + 63) / 64))" \
+    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
+  judge "$small/task/model" "$task" "scratch-plain-${layers}l-${hidden}h-seed$seed" $splits
+done
+if [ -n "${DEDICATED:-}" ]; then
+  alone=$runs/$task-n$n-alone-seed$seed
+  $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
+    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set task.elastic=0.0
+  judge "$alone/task/model" "$task" "scratch-n$n-alone-seed$seed" $splits -k "$n"
+fi

@@ -19,3 +19,6 @@ speed engines-4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixe
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
 [ -z "${1:-}" ] || speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
 [ -f "$records/memory-12l-768h.json" ] || $datamux bench memory --record "$records/memory-12l-768h.json"
+[ -f "$records/parts-4l-256h-32-tokens.json" ] || $datamux bench parts --record "$records/parts-4l-256h-32-tokens.json"
+[ -f "$records/parts-12l-768h-128-tokens.json" ] || $datamux bench parts --layers 12 --hidden 768 --heads 12 --tokens 128 --groups 8 \
+  --bf16 --record "$records/parts-12l-768h-128-tokens.json"

@@ -9,7 +9,7 @@ import torch
 from test_training import FILL, GOOD, write_sentences
 
 from datamux.evaluate.report import evaluate_model
-from datamux.hub.multiplex import load_model
+from datamux.hub.loading import load_model
 from datamux.tasks.rows import Rows
 from datamux.tasks.task import own_task
 from datamux.train.recipe import parse_recipe

@@ -68,9 +68,9 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "datamux.cli", *map(str, arguments)]
 
 
-def datamux(*arguments: object) -> str:
+def datamux(*arguments: object, cwd: Path | None = None) -> str:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=200, env=environment)
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=200, env=environment, cwd=cwd)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -104,6 +104,30 @@ def test_a_classifier_from_a_csv(tmp_path, recipe):
     filled = json.loads(datamux("evaluate", model, "--task", test, "--json", "--filler", "repeat", "-k", 1))
     assert filled["results"][0]["score"] > 0.95
     assert "group size" in datamux("evaluate", model, "--task", test)
+
+
+def test_a_classifier_without_a_recipe(tmp_path):
+    write_sentences(tmp_path / "mine.csv", 1500, 0)
+    write_sentences(tmp_path / "test.csv", 101, 1)
+    sizes = ("model.layers=1", "model.hidden=32", "model.heads=2", "model.vocab_size=200", "run.bf16=false")
+    sizes += ("warmup.steps=60", "warmup.tokens=8", "task.steps=150", "task.learning_rate=3e-3", "run.warmup_steps=10")
+    settings = [part for size in sizes for part in ("--set", size)]
+    said = datamux("train", "--train", "mine.csv", "--num-instances", 3, *settings, cwd=tmp_path)
+    model = "runs/mine-n3/task/model"
+    assert f"datamux predict {model} FILE -o ANSWERS.csv --text text" in said
+    logs = json.loads((tmp_path / model / "training.json").read_text())
+    assert [stage["stage"] for stage in logs] == ["warmup", "task"]  # warmed up on its own texts
+    assert "eval_score" in logs[1]["log"][-2] | logs[1]["log"][-1]  # on every tenth row, held out
+    found = json.loads(datamux("evaluate", model, "--task", "test.csv", "--json", "-k", 3, cwd=tmp_path))
+    assert found["results"][0]["score"] > 0.9
+    datamux("predict", model, "test.csv", "-o", "answers.csv", cwd=tmp_path)
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 102
+
+
+def test_nothing_to_train_is_said(tmp_path):
+    done = subprocess.run(command("train"), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "Name a recipe (datamux ls recipes), or give your own rows: --train FILE" in done.stderr
 
 
 def test_a_tagger_from_jsonl(tmp_path, recipe):

@@ -1,7 +1,5 @@
 """The objectives against their formulas."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch.nn import functional as F
@@ -12,14 +10,11 @@ from datamux.tasks.rows import Rows
 from datamux.train.losses import (
     RetrievalObjective,
     TaskObjective,
-    ask_teacher,
     at_most,
     logit_distance,
     one_instance_a_position,
     retrieval_loss,
     state_distance,
-    teacher_logits,
-    teacher_states,
 )
 from datamux.train.trainer import mask_words, take_rows
 
@@ -122,41 +117,6 @@ def test_a_teacher_that_agrees_costs_nothing():
     other = torch.randn(6, 7, 4)
     expected = logit_distance(other[:, 1], other[:, 1] * 2, None, 2.0)
     torch.testing.assert_close(logit_distance(other, other * 2, tags, 2.0), expected)
-
-
-def test_teachers_of_both_kinds():
-    import transformers as tf
-
-    torch.manual_seed(0)
-    rows = Rows([[5, 6, 7], [8, 9], [10, 11, 12, 13]], pad_id=0, labels=[0, 1, 0])
-    batch = rows.batch([0, 1, 2])
-    del batch["labels"]
-    classifier = tf.AutoModelForSequenceClassification.from_config(tiny_encoder().config).eval()
-    ours = multiplex(tiny_encoder(), 1, multiplexer="identity", demultiplexer="identity")
-    with torch.no_grad():
-        for teacher in (classifier, ours):
-            found = ask_teacher(teacher, rows, partial(teacher_logits, teacher), bf16=False)
-            torch.testing.assert_close(found, teacher(**batch).logits, atol=1e-5, rtol=1e-4)
-        for teacher in (tiny_encoder(), ours):
-            expected = tiny_encoder()(**batch).last_hidden_state
-            torch.testing.assert_close(teacher_states(teacher, batch)[2], expected[2], atol=1e-5, rtol=1e-4)
-            pooled = teacher_states(teacher, batch, "pool")
-            torch.testing.assert_close(pooled[1, 0], expected[1, :2].mean(0), atol=1e-5, rtol=1e-4)
-            torch.testing.assert_close(
-                teacher_states(teacher, batch, "first")[1, 0], expected[1, 0], atol=1e-5, rtol=1e-4
-            )
-
-
-def test_a_teacher_of_tags_has_a_row_a_token():
-    rows = Rows([[5, 6, 7], [8, 9]], pad_id=0, token_labels=[[0, 1, 0], [1, 1]])
-    ours = multiplex(tiny_encoder(), 1, task="token-classification", multiplexer="identity", num_labels=2)
-    rows.teacher_logits = ask_teacher(ours, rows, partial(teacher_logits, ours), bf16=False)
-    assert rows.teacher_logits.shape == (5, 2)
-    batch = rows.batch([1, 0])
-    assert batch["teacher_logits"].shape == (2, 3, 2)
-    with torch.no_grad():
-        expected = ours(batch["input_ids"], batch["attention_mask"]).logits
-    torch.testing.assert_close(batch["teacher_logits"][0, :2], expected[0, :2], atol=1e-5, rtol=1e-4)
 
 
 def test_take_rows_drops_empty_columns():

@@ -24,3 +24,10 @@ def test_similar_lengths_leave_little_padding():
     passes = plan_passes(lengths, 4, lambda tokens: 512 // tokens)
     run = sum(len(rows) * max(lengths[row] for row in rows) for rows in passes)
     assert sum(lengths) > 0.9 * run
+
+
+def test_a_pass_ends_where_padding_would_cost_more_than_another_pass():
+    few_long = [64] * 4 + [8] * 400
+    assert [len(rows) for rows in plan_passes(few_long, 1, lambda tokens: 10_000)] == [4, 400]
+    nearly_equal = [9] * 4 + [8] * 100
+    assert [len(rows) for rows in plan_passes(nearly_equal, 1, lambda tokens: 10_000)] == [104]

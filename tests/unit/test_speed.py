@@ -2,7 +2,7 @@
 
 import pytest
 
-from datamux.evaluate.bench import run_memory, run_speed
+from datamux.evaluate.bench import run_memory, run_parts, run_speed
 from datamux.evaluate.contenders import lengths_of
 from datamux.evaluate.speed import Contender, compare_speed, tune
 
@@ -80,3 +80,12 @@ def test_memory_of_its_own_process():
     assert [row["group_size"] for row in found["results"]] == [1, 4]
     assert found["results"][0]["ratio"] == 1.0
     assert all(row["peak"] >= row["model"] >= 0 for row in found["results"])
+
+
+def test_the_parts_make_up_the_pass():
+    shape = {"layers": 2, "hidden": 32, "heads": 2, "token_level": False}
+    found = run_parts(shape=shape, group_sizes=[1, 4], tokens=8, groups=4, bf16=False)
+    assert [row["group_size"] for row in found["results"]] == [1, 4]
+    for row in found["results"]:
+        assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
+        assert row["encoder"] > row["head"], "two layers take longer than one small matrix"

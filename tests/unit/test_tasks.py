@@ -10,8 +10,8 @@ import torch
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels, find_labels, find_tags
 from datamux.tasks.rows import IGNORED, Chunks, Rows, align_tags, encode_corpus, encode_examples
-from datamux.tasks.task import TASKS, Examples, corpus_task, find_labels_of, get_task, load_split, own_task
-from datamux.train.data import corpus_lines
+from datamux.tasks.task import TASKS, Examples, corpus_task, find_labels_of, get_task, load_split, own_task, read_corpus
+from datamux.train.data import corpus_lines, find_corpus, task_examples
 
 data = pytest.mark.data
 needs_data = pytest.mark.skipif("DATAMUX_DATA" not in os.environ, reason="DATAMUX_DATA does not point at the data sets")
@@ -113,6 +113,26 @@ def test_any_text_file_is_a_corpus(tmp_path):
     assert not set(held_out) & set(train)
     with pytest.raises(ValueError, match="sst2 is not a corpus of text; allowed: wikitext103, wikipedia_en, or a file"):
         corpus_task("sst2")
+
+
+def test_the_texts_of_a_task_are_a_corpus_too(tmp_path):
+    (tmp_path / "p.csv").write_text("a,b,y\n" + "".join(f"left {i},right {i},{i % 2}\n" for i in range(4)))
+    pairs = own_task({"train": tmp_path / "p.csv"}, ["a", "b"], "y")
+    assert find_corpus("task", pairs) is pairs
+    assert list(read_corpus(pairs, "train")) == [*(f"left {i}" for i in range(4)), *(f"right {i}" for i in range(4))]
+    with pytest.raises(ValueError, match="needs a task"):
+        find_corpus("task", None)
+
+
+def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "text,label\n" + "".join(f"text {i},{'rare' if i == 10 else 'b'}\n" for i in range(25))
+    )
+    train, held_out, labels = task_examples(own_task({"train": tmp_path / "t.csv"}, ["text"], "label"), None, 100)
+    assert held_out.texts == ["text 0", "text 10", "text 20"]
+    assert len(train) == 22
+    assert not set(train.texts) & set(held_out.texts)
+    assert labels.names == ("b", "rare")  # of all rows
 
 
 def test_words_that_are_cut_off_are_kept_for_scoring(tokenizer):

@@ -101,3 +101,28 @@ def memory(
             for r in found["results"]
         ]
         show_table(("group size", "model, MB", "peak, MB", "against the first row"), rows)
+
+
+@bench.command()
+def parts(
+    layers: Layers = 4,
+    hidden: Hidden = 256,
+    heads: Heads = 4,
+    group_size: Sizes = SIZES,
+    tokens: Annotated[int, typer.Option(help="Tokens of every instance.")] = 32,
+    groups: Annotated[int, typer.Option(help="Groups in a pass.")] = 64,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Run in half precision.")] = False,
+    tagging: Tagging = False,
+    record: Record = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where the time of one pass goes: mixing, the encoder, taking apart, the head."""
+    from datamux.evaluate.bench import run_parts
+
+    shape = {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
+    found = run_parts(shape=shape, group_sizes=group_size, tokens=tokens, groups=groups, bf16=bf16)
+    keep(found, record, as_json)
+    if not as_json:
+        names = ("mixing", "encoder", "demultiplexer", "head", "plain")
+        rows = [(str(r["group_size"]), *(f"{r[name]:.3f}" for name in names)) for r in found["results"]]
+        show_table(("group size", *(f"{name}, ms" for name in names)), rows)

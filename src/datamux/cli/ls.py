@@ -12,6 +12,7 @@ class Kind(StrEnum):
     demultiplexers = "demultiplexers"
     tasks = "tasks"
     recipes = "recipes"
+    models = "models"
 
 
 def ls(
@@ -19,9 +20,12 @@ def ls(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List what there is to choose from, each with what it does."""
-    rows = {"tasks": _tasks, "recipes": _recipes}.get(kind, lambda: _strategies(kind))()
+    rows = {"tasks": _tasks, "recipes": _recipes, "models": _models}.get(kind, lambda: _strategies(kind))()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        typer.echo(f"no {kind.value}")
         return
     from rich.console import Console
     from rich.table import Table
@@ -69,4 +73,19 @@ def _recipes() -> list[dict[str, str]]:
     return [
         {"name": name, "what": file.read_text().splitlines()[0].lstrip("# ")}
         for name, file in shipped_recipes().items()
+    ]
+
+
+def _models() -> list[dict[str, str]]:
+    from datamux.zoo import shipped_models
+
+    return [
+        {
+            "name": name,
+            "texts a pass": f"1 to {card['num_instances']}" if card["num_instances"] > 1 else "1",
+            "score by texts a pass": f"{card['metric']}: "
+            + ", ".join(f"{100 * score:.1f} at {k}" for k, score in card["scores"].items()),
+            "what": card["what"],
+        }
+        for name, card in shipped_models().items()
     ]

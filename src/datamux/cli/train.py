@@ -5,10 +5,24 @@ from typing import Annotated
 
 import typer
 
+OWN = "small/own"
+
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A recipe: a shipped one's name (datamux ls recipes) or a .toml file.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run; a run found there is continued.")],
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help=f"A shipped recipe's name (datamux ls recipes) or a .toml file; with --train: {OWN}."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder of the run; one found there is continued. Default: runs/NAME-nN."),
+    ] = None,
+    num_instances: Annotated[
+        int | None, typer.Option("--num-instances", "-n", min=1, help="How many rows one pass may hold.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Folder or name of a pretrained encoder, a classifier, or a run's model.")
+    ] = None,
     override: Annotated[list[str], typer.Option("--set", help="section.key=value, as often as needed.")] = [],
     data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
     train_file: Annotated[
@@ -21,14 +35,28 @@ def train(
         bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
     ] = False,
 ) -> None:
-    """Train by a recipe: retrieval warm-up, then the task. Resumes by itself if it was interrupted."""
+    """Train by a recipe, or on a file of your own: retrieval warm-up, then the task. Resumes if it was interrupted."""
     from datamux.tasks.task import own_task
     from datamux.train.recipe import load_recipe
     from datamux.train.stages import train as run
 
+    if recipe is None and train_file is None:
+        raise ValueError(
+            "what shall be trained? Name a recipe (datamux ls recipes), or give your own rows: --train FILE"
+        )
+    settings = list(override)
+    settings += [f"model.num_instances={num_instances}"] if num_instances is not None else []
+    settings += [f"model.start={start}"] if start is not None else []
+    resolved = load_recipe(recipe or OWN, settings)
     task = None
     if train_file is not None:
         files = {"train": train_file} | ({"validation": validation_file} if validation_file else {})
         task = own_task(files, text, label, token_level=token_level or None)
-    final = run(load_recipe(recipe, override), out, task=task, data_dir=data_dir)
+    name = task.name if task is not None else str(recipe).removesuffix(".toml").replace("/", "-")
+    folder = out or Path("runs") / f"{name}-n{resolved.model.num_instances}"
+    final = run(resolved, folder, task=task, data_dir=data_dir)
     typer.echo(f"trained: {final}")
+    if task is not None:
+        columns = "".join(f" --text {column}" for column in text)
+        typer.echo(f"how good it is:  datamux evaluate {final} --task TEST_FILE{columns} --label {label}")
+        typer.echo(f"use it:          datamux predict {final} FILE -o ANSWERS.csv{columns}")

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from transformers import AutoTokenizer
-
 from datamux.evaluate.contenders import (
     FromIds,
     FromTexts,
@@ -20,10 +18,11 @@ from datamux.evaluate.contenders import (
     random_rows,
 )
 from datamux.evaluate.memory import measure_memory
+from datamux.evaluate.parts import measure_parts
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import Contender, Work, compare_speed
+from datamux.hub.loading import load_model, load_tokenizer
 from datamux.hub.models import MuxForTokenClassification, MuxPreTrainedModel
-from datamux.hub.multiplex import load_model
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime
 from datamux.inference.texts import Texts, max_tokens_of
@@ -76,7 +75,8 @@ def run_speed(
             for how in engines
         }
         if texts:
-            tokenizer = AutoTokenizer.from_pretrained(model)
+            assert model is not None
+            tokenizer = load_tokenizer(model)
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
             known = Texts(tokenizer, max_tokens_of(tokenizer, plain.config), token_level=False).window(words[:1000])
             tokens = fmean(known.lengths)
@@ -116,6 +116,15 @@ def run_memory(
     results = [asdict(point) | {"ratio": point.peak / points[0].peak} for point in points]
     settings = {"shape": shape, "demultiplexer": demultiplexer}
     return make_record("memory", recipe=None, results=results, settings=settings)
+
+
+def run_parts(
+    *, shape: dict[str, Any], group_sizes: Sequence[int], tokens: int, groups: int, bf16: bool
+) -> dict[str, Any]:
+    """One row a group size."""
+    found = measure_parts(Shape(**shape), group_sizes, tokens=tokens, groups=groups, bf16=bf16)
+    settings = {"shape": shape, "tokens": tokens, "groups": groups, "bf16": bf16}
+    return make_record("parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)
 
 
 def shape_of(model: MuxPreTrainedModel) -> Shape:

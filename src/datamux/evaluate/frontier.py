@@ -10,13 +10,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from transformers import AutoTokenizer
-
 from datamux.evaluate.contenders import FromTexts, engine, inputs_of
 from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.records import make_record
 from datamux.evaluate.report import check_fits, default_sizes, find_task, load_examples, load_rows
 from datamux.evaluate.speed import Contender, compare_speed
+from datamux.hub.loading import load_tokenizer
 from datamux.inference.loading import load_runtime
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime, TorchRuntime
@@ -79,7 +78,7 @@ def measure_frontier(
             else:
                 runtimes = {getattr(loaded, "name", "exported"): loaded}
             for how, runtime in runtimes.items():
-                predictor = Predictor(runtime, AutoTokenizer.from_pretrained(name), config, token_level=tags)
+                predictor = Predictor(runtime, load_tokenizer(name), config, token_level=tags)
                 wanted = group_sizes or default_sizes(runtime.num_instances)
                 sizes = [k for k in wanted if k <= runtime.num_instances] or [1]  # a plain model has one place
                 for quality in measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings):

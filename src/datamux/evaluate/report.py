@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import torch
-from transformers import AutoTokenizer
 
 from datamux.errors import check_choice
 from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.grouping import Filler
-from datamux.hub.multiplex import load_model
+from datamux.hub.loading import load_model, load_tokenizer
 from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.texts import max_tokens_of
@@ -22,6 +21,7 @@ from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_split, own_task, read_corpus
+from datamux.zoo import find_model
 
 SIZES = (1, 2, 5, 10, 20, 40)
 MAX_WORDS = 64_000  # of a corpus: enough for a standard error of 0.1 points at 95%
@@ -42,6 +42,7 @@ def evaluate_model(
     bf16: bool = True,
 ) -> dict[str, Any]:
     """A run record with one row a group size."""
+    name = find_model(name)
     check_choice("filler", filler, get_args(Filler))
     wanted: Filler = "repeat" if filler == "repeat" else "nothing"
     chosen = find_task(task, splits, text, label, token_level)
@@ -51,7 +52,7 @@ def evaluate_model(
         sizes = list(group_sizes) or default_sizes(model.config.num_instances)
         tokens = recipe["warmup"]["tokens"] if recipe else 32
         lines = chain.from_iterable(read_corpus(chosen, split, data_dir) for split in splits)
-        words = encode_corpus(lines, AutoTokenizer.from_pretrained(name), max_words=MAX_WORDS)
+        words = encode_corpus(lines, load_tokenizer(name), max_words=MAX_WORDS)
         pieces = words[: len(words) // tokens * tokens].view(-1, tokens)
         found = measure_retrieval(model, pieces, group_sizes=sizes, groupings=groupings, filler=wanted, bf16=bf16)
     else:
@@ -89,7 +90,7 @@ def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[R
     problem: Any = config.problem_type or "single_label_classification"
     labels = Labels(tuple(config.id2label.values()), problem, numbered=task.label_names is not None)
     recipe = _json(Path(name) / "recipe.json")
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = load_tokenizer(name)
     max_tokens = recipe["model"]["max_tokens"] if recipe else max_tokens_of(tokenizer, config)
     return encode_examples(examples, labels, tokenizer, max_tokens), labels
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
@@ -51,19 +51,6 @@ def multiplex(
     multiplexed.backbone.encoder.load_state_dict(weights)
     multiplexed.eval()
     return multiplexed
-
-
-def load_model(name: str) -> MuxPreTrainedModel:
-    """A trained multiplexed model of whatever task it was saved for, in evaluation mode and full precision."""
-    config = AutoConfig.from_pretrained(name)
-    if not isinstance(config, MuxConfig):
-        raise ValueError(f"{name} is a {config.model_type} model, not a multiplexed one; datamux.multiplex() makes one")
-    classes = {model_class.__name__: model_class for model_class in TASKS.values()}
-    saved_as = (config.architectures or [""])[0]
-    check_choice("architecture", saved_as, classes)
-    model: MuxPreTrainedModel = classes[saved_as].from_pretrained(name, dtype=torch.float32)
-    model.eval()
-    return model
 
 
 def _load_encoder(model: str | PreTrainedModel) -> PreTrainedModel:

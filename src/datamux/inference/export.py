@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer
 
 from datamux.errors import check_choice
+from datamux.hub.loading import load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.inference.exported import CARD, FILES, INPUTS, load_exported
 from datamux.inference.loading import load_runtime
@@ -81,7 +81,7 @@ def export_model(
     runtime, config, token_level = load_runtime(name, device="cpu")
     if not isinstance(runtime, TorchRuntime):
         raise ValueError(f"{name} is exported already")
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = load_tokenizer(name)
     sample = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
     with tempfile.TemporaryDirectory() as place:
         made = Path(place)

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from transformers import (
-    AutoConfig,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PreTrainedModel,
@@ -13,9 +12,10 @@ from transformers import (
 
 from datamux.grouping import Filler
 from datamux.hub import MuxConfig, MuxForTokenClassification
-from datamux.hub.multiplex import load_model
+from datamux.hub.loading import load_config, load_model
 from datamux.inference.exported import load_exported
 from datamux.inference.runtime import Runtime, TorchRuntime
+from datamux.zoo import find_model
 
 
 def load_runtime(
@@ -27,7 +27,8 @@ def load_runtime(
     filler: Filler = "nothing",
 ) -> tuple[Runtime, Any, bool]:
     """(what runs, its configuration, whether it tags tokens)."""
-    config = AutoConfig.from_pretrained(name)
+    name = find_model(name)
+    config = load_config(name)
     exported = load_exported(Path(name), config)
     if exported is not None:
         if bf16 or compiled or filler != "nothing":

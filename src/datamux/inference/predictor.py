@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from datamux.errors import check_at_least_one
 from datamux.grouping import check_group_size
+from datamux.hub.loading import load_tokenizer
 from datamux.inference.answers import Answer, label_answers, span_answer
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import MEMORY, Runtime, run_passes
@@ -161,9 +162,9 @@ def load(
     compiled: bool = False,
     memory: int = MEMORY,
 ) -> Predictor:
-    """A predictor from a folder or Hub name: a model of ours, an exported one, or a plain Hugging Face classifier."""
+    """A predictor by name, folder or Hub name: a model of ours, an exported one, or a plain Hugging Face classifier."""
     runtime, config, token_level = load_runtime(str(name), device=device, bf16=bf16, compiled=compiled)
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = load_tokenizer(name)
     return Predictor(runtime, tokenizer, config, token_level=token_level, memory=memory)
 
 

@@ -7,6 +7,7 @@ without one, from the Hugging Face Hub by the usual name. Both give the same col
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,12 +89,15 @@ class Examples:
 
     def first(self, rows: int) -> "Examples":
         """The first `rows` of them."""
-        return replace(
-            self,
-            texts=self.texts[:rows],
-            pairs=self.pairs and self.pairs[:rows],
-            labels=self.labels and self.labels[:rows],
-        )
+        return self.only(range(min(rows, len(self))))
+
+    def only(self, rows: Sequence[int]) -> "Examples":
+        """These rows of them."""
+
+        def some(values: Sequence[Any] | None) -> list[Any] | None:
+            return None if values is None else [values[row] for row in rows]
+
+        return replace(self, texts=some(self.texts) or [], pairs=some(self.pairs), labels=some(self.labels))
 
     def encoded_labels(self, labels: Labels) -> list[Any]:
         """Every label as `labels` numbers it (a tag list for words); a bad one is named with its row."""
@@ -153,9 +157,13 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
 
 
 def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:
-    """The lines of one split of a corpus, read as they are needed where there is a file."""
+    """The lines of one split of a corpus, read as they are needed where there is a file; or the texts of any task."""
     file = find_file(corpus, split, data_dir)
-    return read_lines(file) if file is not None else iter(load_split(corpus, split, data_dir).texts)
+    if corpus.kind == "text" and file is not None:
+        return read_lines(file)
+    examples = load_split(corpus, split, data_dir)
+    texts = (" ".join(map(str, text)) if isinstance(text, list) else text for text in examples.texts)
+    return chain(texts, examples.pairs or ())
 
 
 def find_labels_of(task: Task, train: Examples) -> Labels:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from tokenizers.models import WordPiece
 from transformers import (
     AutoConfig,
     AutoModel,
-    AutoTokenizer,
     BertTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -19,7 +17,8 @@ from transformers import (
 )
 
 from datamux.hub import MuxConfig
-from datamux.hub.multiplex import TASKS, load_model
+from datamux.hub.loading import load_config, load_model
+from datamux.hub.multiplex import TASKS
 from datamux.tasks.labels import Labels
 from datamux.train.recipe import ModelSettings
 
@@ -37,11 +36,6 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -
     tokenizer: PreTrainedTokenizerBase = BertTokenizer(
         vocab=learner.get_vocab(), do_lower_case=lowercase, strip_accents=lowercase
     )
-    return tokenizer
-
-
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     return tokenizer
 
 
@@ -84,7 +78,7 @@ def build(
         config = new_encoder_config(settings, vocab_size)
         return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
     start = _load_start(settings)
-    encoder_config = start.config.backbone_config if _is_ours(start.config) else start.config
+    encoder_config = start.config.backbone_config if is_ours(start.config) else start.config
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         if hasattr(encoder_config, name):
             setattr(encoder_config, name, settings.dropout)
@@ -100,12 +94,12 @@ def build(
     return model
 
 
-def _is_ours(config: PreTrainedConfig) -> bool:
+def is_ours(config: PreTrainedConfig) -> bool:
     return bool(config.model_type == MuxConfig.model_type)
 
 
 def _load_start(settings: ModelSettings) -> PreTrainedModel:
-    if _is_ours(AutoConfig.from_pretrained(settings.start)):
+    if is_ours(load_config(settings.start)):
         return load_model(settings.start)
     changes = {"num_hidden_layers": settings.keep_layers} if settings.keep_layers else {}
     encoder: PreTrainedModel = AutoModel.from_pretrained(settings.start, dtype=torch.float32, **changes)
@@ -117,7 +111,7 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
 
     Returns the names of our parts that start anew.
     """
-    ours = _is_ours(start.config)
+    ours = is_ours(start.config)
     prefix = "" if ours else "mux.backbone.encoder."
     given = {prefix + name: value for name, value in start.state_dict().items()}
     own = model.state_dict()
@@ -138,7 +132,7 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
 
 def copy_head(teacher: PreTrainedModel, model: PreTrainedModel) -> None:
     """Start with the head of a teacher that is one of ours; it has the same labels, or it would not be the teacher."""
-    if not _is_ours(teacher.config):
+    if not is_ours(teacher.config):
         return
     given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
     own = model.state_dict()
@@ -155,18 +149,3 @@ def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
             getattr(start, kind) == getattr(config, kind) and getattr(start, options) == getattr(config, options)
         )
     return kind != "head" or bool(start.id2label == config.id2label)
-
-
-def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
-    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
-
-    It must have the same `labels` in the same order.
-    """
-    if not name:
-        return None
-    ours = _is_ours(AutoConfig.from_pretrained(name))
-    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
-    known = tuple(teacher.config.id2label.values())
-    if labels is not None and known != labels.names:
-        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
-    return teacher.eval().requires_grad_(False)

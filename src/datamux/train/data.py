@@ -11,8 +11,10 @@ from accelerate import PartialState
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from datamux.tasks.task import Examples, Task, corpus_task, load_split, read_corpus
-from datamux.train.build import load_tokenizer, train_tokenizer
+from datamux.hub.loading import load_tokenizer
+from datamux.tasks.labels import Labels
+from datamux.tasks.task import Examples, Task, corpus_task, find_labels_of, load_split, read_corpus
+from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
 
 
@@ -33,6 +35,15 @@ def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: st
     return load_tokenizer(place)
 
 
+def find_corpus(name: str, task: Task | None) -> Task:
+    """What the warm-up reads: a corpus by its name, a text file, or ("task") the texts of the task itself."""
+    if name != "task":
+        return corpus_task(name)
+    if task is None:
+        raise ValueError('warmup.corpus = "task" needs a task: set task.name, or give a file of your own')
+    return task
+
+
 def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
     """The lines of a corpus to train on, or to validate with.
 
@@ -46,13 +57,18 @@ def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str
     return held_out if split == "validation" else read_corpus(corpus, split, data_dir)
 
 
-def held_out_examples(task: Task, data_dir: str | None, rows: int) -> Examples | None:
-    """The first rows of the validation split; None where there is no such split."""
+def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples, Examples, Labels]:
+    """(rows to train on, rows to validate with, at most `rows`, the labels of all).
+
+    Where there is no validation split, every tenth row of the training split is held out for it.
+    """
+    train = load_split(task, "train", data_dir)
+    labels = find_labels_of(task, train)
     try:
-        found = load_split(task, "validation", data_dir)
+        return train, load_split(task, "validation", data_dir).first(rows), labels
     except FileNotFoundError:
-        return None
-    return found.first(rows)
+        kept, held_out = ([row for row in range(len(train)) if bool(row % 10) == keep] for keep in (True, False))
+        return train.only(kept), train.only(held_out).first(rows), labels
 
 
 def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
@@ -68,8 +84,7 @@ def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
 
 def _all_texts(recipe: Recipe, task: Task | None, data_dir: str | None) -> Iterator[str]:
     if recipe.warmup.steps:
-        yield from islice(corpus_lines(corpus_task(recipe.warmup.corpus), "train", data_dir), 0, None, 4)
+        corpus = find_corpus(recipe.warmup.corpus, task)
+        yield from islice(corpus_lines(corpus, "train", data_dir), 0, None, 4)
     if task is not None:
-        examples = load_split(task, "train", data_dir)
-        yield from (" ".join(text) if isinstance(text, list) else text for text in examples.texts)
-        yield from examples.pairs or ()
+        yield from read_corpus(task, "train", data_dir)

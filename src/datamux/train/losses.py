@@ -4,9 +4,8 @@ An objective is called inside the model's `forward` (see `hub.models.Objective`)
 are summed as usual. It leaves what it measured in `metrics`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,14 +13,9 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
 
-from datamux.demultiplexers.base import mean_over_own_tokens
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.model import Encoded
-from datamux.reads import Reads
-from datamux.tasks.rows import Rows
-
-Inputs = dict[str, Tensor | None]
-TEACHER_ROWS = 128  # that a teacher answers at once
+from datamux.train.teachers import Inputs, own_tokens, reads_of, teacher_states
 
 
 def retrieval_loss(
@@ -69,12 +63,6 @@ def some_columns(mask: Tensor, positions: int) -> Tensor:
     share = positions / max(1, int(mask.sum()))
     count = min(tokens, max(1, round(share * tokens)))
     return torch.randperm(tokens, device=mask.device)[:count]
-
-
-def own_tokens(inputs: Inputs) -> Tensor:
-    ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    assert ids is not None
-    return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
 
 
 @dataclass
@@ -195,53 +183,3 @@ def logit_distance(
         logits, teacher = logits[labels != -100], teacher[labels != -100]
     student = F.log_softmax(logits.float() / temperature, -1)
     return F.kl_div(student, F.softmax(teacher.float() / temperature, -1), reduction="batchmean") * temperature**2
-
-
-def reads_of(model: MuxPreTrainedModel) -> Reads:
-    """Which states the head of a classifier of ours reads."""
-    assert model.mux.head is not None
-    reads: Reads = model.mux.head.reads  # type: ignore[assignment]
-    return reads
-
-
-@torch.no_grad()
-def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all") -> Tensor:
-    """The teacher's states, one row an instance: (i l d), or (i 1 d) of its first token or the mean of its tokens."""
-    given = _plain_inputs(teacher, inputs)
-    teacher.to(next(iter(given.values())).device)
-    if isinstance(teacher, MuxPreTrainedModel):
-        return teacher.mux.read_rows(teacher.encode(**given, group_size=1), reads)
-    states: Tensor = teacher.base_model(**given).last_hidden_state
-    if reads == "pool":
-        return mean_over_own_tokens(states.unsqueeze(1), own_tokens(inputs).unsqueeze(1)).squeeze(1)
-    return states[:, :1] if reads == "first" else states
-
-
-@torch.inference_mode()
-def ask_teacher(teacher: PreTrainedModel, rows: Rows, ask: Callable[[Inputs], Tensor], *, bf16: bool) -> Tensor:
-    """What `ask` says of all rows, in batches: (i ...), or (all tokens, ...) where rows have a label a token."""
-    lengths = rows.ends - rows.starts
-    answers: list[Tensor] = [torch.empty(0)] * len(rows)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    teacher.to(device)
-    for some in torch.split(lengths.argsort(), TEACHER_ROWS):  # rows of one length together: little padding
-        given: Inputs = {name: x.to(device) for name, x in rows.batch(some).items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            found = ask(given).cpu()
-        for row, answer in zip(some.tolist(), found, strict=True):
-            answers[row] = answer if rows.token_labels is None else answer[: int(lengths[row])]
-    return torch.stack(answers) if rows.token_labels is None else torch.cat(answers)
-
-
-def teacher_logits(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
-    """The teacher's logits, one instance a pass: (i c), or (i l c) for a tagger."""
-    size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
-    logits: Tensor = teacher(**_plain_inputs(teacher, inputs), **size).logits
-    return logits.float()
-
-
-def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
-    names = ["input_ids", "attention_mask"]
-    if isinstance(teacher, MuxPreTrainedModel) or getattr(teacher.config, "type_vocab_size", 0) > 1:
-        names.append("token_type_ids")
-    return {name: value for name in names if (value := inputs.get(name)) is not None}

@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +18,14 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.reads import Reads
-from datamux.tasks.rows import Chunks, Rows, encode_corpus, encode_examples
-from datamux.tasks.task import Task, corpus_task, find_labels_of, get_task, load_split
-from datamux.train.build import build, copy_head, load_teacher
+from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
+from datamux.tasks.task import Task, get_task
+from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_lines, find_tokenizer, first_process_first, held_out_examples
-from datamux.train.losses import (
-    RetrievalObjective,
-    TaskObjective,
-    ask_teacher,
-    reads_of,
-    teacher_logits,
-    teacher_states,
-)
+from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
+from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, parse_recipe
+from datamux.train.teachers import load_teacher, teach
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
@@ -70,7 +61,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         _remember_run(recipe, task, folder)
     last = recipe.model.start
     if recipe.warmup.steps:
-        last = str(warm_up(recipe, folder / "warmup", tokenizer, data_dir))
+        last = str(warm_up(recipe, folder / "warmup", tokenizer, task, data_dir))
     if recipe.task.steps:
         if task is None:
             raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
@@ -79,13 +70,19 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     return Path(last)
 
 
-def warm_up(recipe: Recipe, folder: Path, tokenizer: PreTrainedTokenizerBase, data_dir: str | None = None) -> Path:
+def warm_up(
+    recipe: Recipe,
+    folder: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task | None = None,
+    data_dir: str | None = None,
+) -> Path:
     """Stage one: learn to say which word each instance has at each position."""
     final = folder / "model"
     if (final / "training.json").exists():
         return final
     settings = recipe.warmup
-    corpus = corpus_task(settings.corpus)
+    corpus = find_corpus(settings.corpus, task)
     with first_process_first():
         words = cached(
             folder / "corpus.pt",
@@ -148,17 +145,15 @@ def train_task(
     if (final / "training.json").exists():
         return final
     settings = recipe.task
-    train_examples = load_split(task, "train", data_dir)
-    labels = find_labels_of(task, train_examples)
+    train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
-    held_out = held_out_examples(task, data_dir, recipe.run.eval_rows)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if teacher is not None:
         copy_head(teacher, model)
         with first_process_first():
-            _ask_teacher(teacher, rows, recipe, folder, reads_of(model), model.mux.demultiplexer.out_dim)
+            teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
     objective = TaskObjective(
         alpha=settings.alpha,
         kind="one" if settings.objective == "one" else "all",
@@ -179,13 +174,6 @@ def train_task(
         deadline=settings.steps // 2,
         seed=recipe.run.seed,
     )
-    patient = bool(settings.patience) and held_out is not None
-    evaluation: dict[str, Any] = {}
-    if held_out is not None:
-        evaluation = {
-            "eval_dataset": encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
-            "compute_metrics": lambda p: score(p.predictions, p.label_ids, labels),
-        }
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(
@@ -194,45 +182,22 @@ def train_task(
             steps=settings.steps,
             rows=max(settings.groups * recipe.model.num_instances, settings.min_rows),
             learning_rate=settings.learning_rate,
-            evaluate=held_out is not None,
-            patient=patient,
+            by_length=recipe.run.group_by_length,  # pieces of a corpus are all equally long
+            patient=bool(settings.patience),
         ),
         train_dataset=rows,
+        eval_dataset=encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
         data_collator=_as_is,
+        compute_metrics=lambda p: score(p.predictions, p.label_ids, labels),
         curriculum=curriculum,
         objective=objective,
         watch="task_loss",
         groups=settings.groups,
         min_rows=settings.min_rows,
         length_noise=recipe.run.length_noise,
-        callbacks=[StopEarly(settings.patience, curriculum)] if patient else None,
-        **evaluation,
+        callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
-
-
-def _ask_teacher(teacher: PreTrainedModel, rows: Rows, recipe: Recipe, folder: Path, reads: Reads, dim: int) -> None:
-    """Put the teacher's logits and states beside the rows, as far as the recipe wants them."""
-    bf16 = recipe.run.bf16
-    file = partial(_teacher_file, recipe.task.teacher, rows, folder, bf16)
-    if recipe.task.distill_logits > 0:
-        ask = partial(ask_teacher, teacher, rows, partial(teacher_logits, teacher), bf16=bf16)
-        rows.teacher_logits = cached(file("logits"), ask)
-    if recipe.task.distill_states > 0:
-        ask = partial(ask_teacher, teacher, rows, partial(teacher_states, teacher, reads=reads), bf16=bf16)
-        rows.teacher_states = cached(file(f"states-{reads}"), lambda: ask().bfloat16())
-        if rows.teacher_states.shape[-1] != dim:
-            raise ValueError(
-                f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
-                "leave task.distill_states at 0 and learn from the logits alone"
-            )
-
-
-def _teacher_file(teacher: str, rows: Rows, folder: Path, bf16: bool, what: str) -> Path:
-    """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
-    place = Path(teacher) if Path(teacher).is_dir() else folder
-    words = sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]
-    return place / f"teacher-{what}-{words}{'-bf16' if bf16 else ''}.pt"
 
 
 def _run(

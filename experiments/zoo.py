@@ -1,0 +1,132 @@
+"""Pack a trained model into src/datamux/zoo: half precision, checked for equal answers, with a card from its records.
+
+python experiments/zoo.py NAME MODEL          records are read from experiments/results/zoo
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from datamux.evaluate.records import read_record
+from datamux.evaluate.report import load_examples, load_rows
+from datamux.hub.loading import load_model
+from datamux.inference.runtime import TorchRuntime, run_passes
+from datamux.tasks.task import get_task
+
+ROOT = Path(__file__).parents[1]
+RECORDS, ZOO = ROOT / "experiments/results/zoo", ROOT / "src/datamux/zoo"
+KEPT = ("config.json", "tokenizer.json", "tokenizer_config.json", "recipe.json")
+EQUAL = 0.999  # the share of answers that half precision must not change
+ABOUT = {
+    "sentiment": (
+        "Is an English sentence negative or positive?",
+        "Trained on sentences and phrases of film reviews (SST-2); other kinds of text are further from what it knows.",
+    ),
+    "ner": (
+        "Names of persons, organisations, places and others in English text",
+        "Trained on news of 1996 (CoNLL-2003); it has seen few of the names of today.",
+    ),
+}
+
+
+def main(name: str, source: str) -> None:
+    folder = ZOO / name
+    record = read_record(RECORDS / f"{name}.json")
+    folder.mkdir(parents=True, exist_ok=True)
+    model = load_model(source)
+    parameters = sum(p.numel() for p in model.parameters())
+    model.half().save_pretrained(folder)
+    for file in KEPT:
+        if (Path(source) / file).exists() and file != "config.json":
+            shutil.copy(Path(source) / file, folder / file)
+    share = equal_answers(source, str(folder), record["task"])
+    if share < EQUAL:
+        shutil.rmtree(folder)
+        raise SystemExit(f"half precision changes {1 - share:.2%} of the answers of {name}: not packed")
+    card = make_card(name, record, parameters)
+    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
+    (folder / "README.md").write_text(as_markdown(name, card))
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+    print(f"{name}: {size:.1f} MB, {share:.2%} of the answers as in full precision")
+
+
+def equal_answers(one: str, other: str, task: str) -> float:
+    """The share of equal answers of two models, over all group sizes that matter."""
+    chosen = get_task(task)
+    answers = []
+    for name in (one, other):
+        runtime = TorchRuntime(load_model(name))
+        rows, _ = load_rows(one, runtime.model.config, chosen, load_examples(chosen, ["validation"], None))
+        found = []
+        for k in sorted({1, runtime.num_instances}):
+            for _, logits in run_passes(runtime, rows, k):
+                found.append(logits.argmax(-1).flatten())
+        answers.append(torch.cat(found))
+    return float((answers[0] == answers[1]).float().mean())
+
+
+def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, Any]:
+    what, limits = ABOUT[name.removesuffix("-plain")]
+    results = record["results"]
+    card = {
+        "what": what,
+        "task": record["task"],
+        "splits": record["splits"],
+        "metric": results[0]["metric"],
+        "rows": results[0]["rows"],
+        "num_instances": record["recipe"]["model"]["num_instances"],
+        "parameters": parameters,
+        "scores": {str(row["group_size"]): row["score"] for row in results},
+        "limits": limits,
+    }
+    speed = RECORDS / f"speed-{name}.json"
+    if speed.exists():
+        measured = read_record(speed)
+        rows = [row for row in measured["results"] if row["name"].startswith("gate")]
+        card["speed"] = {str(r["group_size"]): [r["ratio"], r["lowest"], r["highest"]] for r in rows}
+        card["hardware"] = measured["hardware"]
+    return card
+
+
+def as_markdown(name: str, card: dict[str, Any]) -> str:
+    tags = "text-classification" if card["metric"] == "accuracy" else "token-classification"
+    lines = [
+        "---",
+        "library_name: datamux",
+        "license: apache-2.0",
+        "language: en",
+        f"pipeline_tag: {tags}",
+        "---",
+        f"# {name}",
+        "",
+        f"{card['what']} {card['parameters'] / 1e6:.1f} million parameters, "
+        + (f"up to {card['num_instances']} texts a pass." if card["num_instances"] > 1 else "one text a pass (plain)."),
+        "",
+        "```python",
+        "import datamux",
+        "",
+        f'predictor = datamux.load("{name}")',
+        'answers = predictor(["Anna Smith moved to Paris and was delighted."])',
+        "```",
+        "",
+        f"Measured on {card['task']} ({' and '.join(card['splits'])}, {card['rows']} rows), every row once:",
+        "",
+        f"| texts a pass | {card['metric']} | times the plain model's throughput (lowest to highest round) |",
+        "|---|---|---|",
+    ]
+    for k, score in card["scores"].items():
+        ratio = card.get("speed", {}).get(k)
+        shown = f"{ratio[0]:.1f}x ({ratio[1]:.1f} to {ratio[2]:.1f})" if ratio else ""
+        lines.append(f"| {k} | {100 * score:.1f} | {shown} |")
+    lines += ["", card["limits"]]
+    lines += ["An answer depends a little on the texts that share its pass: never mix those of different customers."]
+    lines += ["", "Trained by `experiments/zoo.sh`; the recipe is in `recipe.json`."]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

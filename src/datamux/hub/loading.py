@@ -1,0 +1,35 @@
+"""Configuration, tokenizer and model by name: a shipped model (`datamux ls models`), a folder, or a name on the Hub."""
+
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+
+from datamux.errors import check_choice
+from datamux.hub.config import MuxConfig
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.hub.multiplex import TASKS
+from datamux.zoo import find_model
+
+
+def load_config(name: str | Path) -> PreTrainedConfig:
+    config: PreTrainedConfig = AutoConfig.from_pretrained(find_model(name))
+    return config
+
+
+def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(find_model(name))
+    return tokenizer
+
+
+def load_model(name: str | Path) -> MuxPreTrainedModel:
+    """A trained multiplexed model of whatever task it was saved for, in evaluation mode and full precision."""
+    config = load_config(name)
+    if not isinstance(config, MuxConfig):
+        raise ValueError(f"{name} is a {config.model_type} model, not a multiplexed one; datamux.multiplex() makes one")
+    classes = {model_class.__name__: model_class for model_class in TASKS.values()}
+    saved_as = (config.architectures or [""])[0]
+    check_choice("architecture", saved_as, classes)
+    model: MuxPreTrainedModel = classes[saved_as].from_pretrained(find_model(name), dtype=torch.float32)
+    model.eval()
+    return model

@@ -1,0 +1,195 @@
+"""Teachers: what a plain model says of the training rows, asked once and kept for all its students.
+
+A teacher may read other word pieces than its student: it is then asked with its own tokenizer, and what it says of a
+word goes to the first piece that the student has of that word.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from datamux.demultiplexers.base import mean_over_own_tokens
+from datamux.hub.loading import load_config, load_model, load_tokenizer
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.reads import Reads
+from datamux.tasks.labels import Labels
+from datamux.tasks.rows import IGNORED, Rows, encode_examples
+from datamux.tasks.task import Examples
+from datamux.train.build import is_ours
+from datamux.train.data import cached
+from datamux.train.recipe import Recipe
+
+Inputs = dict[str, Tensor | None]
+TEACHER_ROWS = 128  # that a teacher answers at once
+SURE = 10.0  # the logit of a label that stands for the opinion of a teacher who did not see the word
+
+
+def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
+    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
+
+    It must have the same `labels` in the same order.
+    """
+    if not name:
+        return None
+    ours = is_ours(load_config(name))
+    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
+    known = tuple(teacher.config.id2label.values())
+    if labels is not None and known != labels.names:
+        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
+    return teacher.eval().requires_grad_(False)
+
+
+def teach(
+    teacher: PreTrainedModel,
+    model: MuxPreTrainedModel,
+    recipe: Recipe,
+    rows: Rows,
+    examples: Examples,
+    labels: Labels,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+) -> None:
+    """Put the teacher's logits and states beside the rows of `examples`, as far as the recipe wants them."""
+    name, bf16 = recipe.task.teacher, recipe.run.bf16
+    file = partial(_file_of_answers, name, rows, folder, bf16)
+
+    @cache
+    def its_rows() -> Rows:
+        own = _tokenizer_of(name)
+        if own is None or _reads_alike(own, tokenizer):
+            return rows
+        return encode_examples(examples, labels, own, min(own.model_max_length, 512))
+
+    if recipe.task.distill_logits > 0:
+
+        def ask_logits() -> Tensor:
+            found = ask_teacher(teacher, its_rows(), partial(teacher_logits, teacher), bf16=bf16)
+            return found if its_rows() is rows or rows.token_labels is None else word_by_word(found, its_rows(), rows)
+
+        rows.teacher_logits = cached(file("logits"), ask_logits)
+    if recipe.task.distill_states > 0:
+        reads, dim = reads_of(model), model.mux.demultiplexer.out_dim
+        if rows.token_labels is not None and its_rows() is not rows:
+            raise ValueError(
+                f"the teacher {name} has other word pieces than this model, so their states cannot be compared: "
+                "leave task.distill_states at 0 and learn from the logits alone"
+            )
+        ask = partial(teacher_states, teacher, reads=reads)
+        answers = partial(ask_teacher, teacher, ask=ask, bf16=bf16)
+        rows.teacher_states = cached(file(f"states-{reads}"), lambda: answers(its_rows()).bfloat16())
+        if rows.teacher_states.shape[-1] != dim:
+            raise ValueError(
+                f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
+                "leave task.distill_states at 0 and learn from the logits alone"
+            )
+
+
+def word_by_word(said: Tensor, its: Rows, rows: Rows) -> Tensor:
+    """What a teacher says of its own word pieces (all its tokens, c) -> the same for the student's (all tokens, c).
+
+    Both have a label on the first piece of every word. A word that the teacher did not see counts as it is labelled.
+    """
+    assert its.token_labels is not None
+    assert rows.token_labels is not None
+    found = torch.zeros(len(rows.token_labels), said.shape[-1])
+    labelled = rows.token_labels != IGNORED
+    found[labelled, rows.token_labels[labelled].long()] = SURE
+    for theirs, ours in zip(_words(its), _words(rows), strict=True):
+        both = min(len(theirs), len(ours))
+        found[ours[:both]] = said[theirs[:both]].float()
+    return found
+
+
+def _words(rows: Rows) -> list[Tensor]:
+    """Of every row, where the first pieces of its words stand in the flat row of all tokens."""
+    assert rows.token_labels is not None
+    first = (rows.token_labels != IGNORED).nonzero().squeeze(1)
+    counts = torch.searchsorted(first, rows.ends) - torch.searchsorted(first, rows.starts)
+    return list(torch.split(first, counts.tolist()))
+
+
+def _file_of_answers(teacher: str, rows: Rows, folder: Path, bf16: bool, what: str) -> Path:
+    """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
+    place = Path(teacher) if Path(teacher).is_dir() else folder
+    words = sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]
+    return place / f"teacher-{what}-{words}{'-bf16' if bf16 else ''}.pt"
+
+
+def _tokenizer_of(name: str) -> PreTrainedTokenizerBase | None:
+    """The teacher's own; None where it brings none: it then reads what its student reads."""
+    try:
+        return load_tokenizer(name)
+    except (OSError, ValueError):
+        return None
+
+
+def _reads_alike(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> bool:
+    def rules(tokenizer: PreTrainedTokenizerBase) -> Any:
+        written = json.loads(tokenizer.backend_tokenizer.to_str())
+        return [written[part] for part in ("normalizer", "pre_tokenizer", "model")]
+
+    fast = one.is_fast and other.is_fast
+    return bool(one.get_vocab() == other.get_vocab() and (not fast or rules(one) == rules(other)))
+
+
+def own_tokens(inputs: Inputs) -> Tensor:
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    assert ids is not None
+    return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+
+
+def reads_of(model: MuxPreTrainedModel) -> Reads:
+    """Which states the head of a classifier of ours reads."""
+    assert model.mux.head is not None
+    reads: Reads = model.mux.head.reads  # type: ignore[assignment]
+    return reads
+
+
+@torch.no_grad()
+def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all") -> Tensor:
+    """The teacher's states, one row an instance: (i l d), or (i 1 d) of its first token or the mean of its tokens."""
+    given = _plain_inputs(teacher, inputs)
+    teacher.to(next(iter(given.values())).device)
+    if isinstance(teacher, MuxPreTrainedModel):
+        return teacher.mux.read_rows(teacher.encode(**given, group_size=1), reads)
+    states: Tensor = teacher.base_model(**given).last_hidden_state
+    if reads == "pool":
+        return mean_over_own_tokens(states.unsqueeze(1), own_tokens(inputs).unsqueeze(1)).squeeze(1)
+    return states[:, :1] if reads == "first" else states
+
+
+@torch.inference_mode()
+def ask_teacher(teacher: PreTrainedModel, rows: Rows, ask: Callable[[Inputs], Tensor], *, bf16: bool) -> Tensor:
+    """What `ask` says of all rows, in batches: (i ...), or (all tokens, ...) where rows have a label a token."""
+    lengths = rows.ends - rows.starts
+    answers: list[Tensor] = [torch.empty(0)] * len(rows)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    teacher.to(device)
+    for some in torch.split(lengths.argsort(), TEACHER_ROWS):  # rows of one length together: little padding
+        given: Inputs = {name: x.to(device) for name, x in rows.batch(some).items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            found = ask(given).cpu()
+        for row, answer in zip(some.tolist(), found, strict=True):
+            answers[row] = answer if rows.token_labels is None else answer[: int(lengths[row])]
+    return torch.stack(answers) if rows.token_labels is None else torch.cat(answers)
+
+
+def teacher_logits(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
+    """The teacher's logits, one instance a pass: (i c), or (i l c) for a tagger."""
+    size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
+    logits: Tensor = teacher(**_plain_inputs(teacher, inputs), **size).logits
+    return logits.float()
+
+
+def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
+    names = ["input_ids", "attention_mask"]
+    if isinstance(teacher, MuxPreTrainedModel) or getattr(teacher.config, "type_vocab_size", 0) > 1:
+        names.append("token_type_ids")
+    return {name: value for name in names if (value := inputs.get(name)) is not None}
