@@ -32,7 +32,7 @@ USES: dict[str, tuple[str, list[str]]] = {
     "train": (
         ROWS,
         [
-            f"datamux train small/own -o run --train my.csv --set task.steps=2 {SMALL}",
+            f"datamux train -o run --train my.csv --set warmup.steps=0 --set task.steps=2 {SMALL}",
             "datamux evaluate run/task/model --task my.csv --no-bf16",
         ],
     ),

@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import torch
 import transformers as tf
 
 import datamux
+from datamux.cli.train import OWN
 from datamux.train.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +73,9 @@ def cut_short(arguments: list[str]) -> list[str]:
         return [*arguments, *QUICK]
     if arguments[0] != "train":
         return arguments
-    recipe = load_recipe(arguments[1])
+    named = [word for word in arguments[1:2] if not word.startswith("-")] or [OWN]
+    given = [value for flag, value in pairwise(arguments) if flag == "--set"]
+    recipe = load_recipe(named[0], given)
     settings = [f"model.{key}={value}" for key, value in SMALL.items()] + ["run.bf16=false"]
     for stage in ("warmup", "task"):
         if getattr(recipe, stage).steps:
