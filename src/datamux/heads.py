@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from datamux.reads import Reads
 
@@ -23,18 +24,40 @@ class SequenceHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """One row of logits a token: (b n l d) -> (b n l c)."""
+    """One row of logits a token: (b n l d) -> (b n l c).
+
+    `context = w`: the head looks at w tokens on either side, each dimension weighing them by itself,
+
+        a = gelu(W z);   a + gelu(V sum_j n_j * a_{t+j}),   j = -w ... w
+
+    An encoder that runs a mixture has little room for what stands next to what in each instance; after they are taken
+    apart, neighbours cost little.
+    """
 
     reads: Reads = "all"
 
-    def __init__(self, dim: int, num_labels: int, *, dropout: float = 0.1) -> None:
+    def __init__(self, dim: int, num_labels: int, *, context: int = 0, dropout: float = 0.1) -> None:
         super().__init__()
+        self.context = context
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(dim, num_labels)
+        if context:
+            self.dense = nn.Linear(dim, dim)
+            self.near = nn.Parameter(torch.full((2 * context + 1, dim), 1 / (2 * context + 1)))
+            self.second = nn.Linear(dim, dim)
 
     def forward(self, z: Tensor) -> Tensor:
-        logits: Tensor = self.out(self.dropout(z))
+        logits: Tensor = self.out(self.dropout(self._with_neighbours(z) if self.context else z))
         return logits
+
+    def _with_neighbours(self, z: Tensor) -> Tensor:
+        a = F.gelu(self.dense(z))
+        tokens = a.shape[2]
+        padded = F.pad(a, (0, 0, self.context, self.context))
+        near = padded[:, :, :tokens] * self.near[0]
+        for j in range(1, 2 * self.context + 1):
+            near = near + padded[:, :, j : j + tokens] * self.near[j]
+        return a + F.gelu(self.second(near))
 
 
 class RetrievalHead(nn.Module):

@@ -26,6 +26,7 @@ class MuxConfig(PreTrainedConfig):
         multiplexer, its scale is "sqrt", which learned faster than the paper's "mean" in a short run (see
         docs/results.md).
     - `pooling`: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
+    - `head_context`: how many tokens on either side a tagging head sees; 0 is Hugging Face's, the token alone.
     - `head_dropout`: dropout in the head.
     - `retrieval_head`: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
     - `seed`: gives the fixed keys.
@@ -44,6 +45,7 @@ class MuxConfig(PreTrainedConfig):
     demultiplexer: str = "gate"
     demultiplexer_options: dict[str, Any] | None = None
     pooling: str = "mean"
+    head_context: int = 0
     head_dropout: float | int = 0.1
     retrieval_head: bool = False
     seed: int = 0

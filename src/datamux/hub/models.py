@@ -213,7 +213,7 @@ class MuxForTokenClassification(MuxClassifier):
     output_class = TokenClassifierOutput
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
-        return TokenHead(dim, config.num_labels, dropout=config.head_dropout)
+        return TokenHead(dim, config.num_labels, context=config.head_context, dropout=config.head_dropout)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         loss: Tensor = self.loss_function(logits=logits, labels=labels, config=self.config)

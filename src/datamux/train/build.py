@@ -68,6 +68,7 @@ def build(
         "demultiplexer": settings.demultiplexer,
         "demultiplexer_options": settings.demultiplexer_options or None,
         "pooling": settings.pooling,
+        "head_context": settings.head_context,
         "retrieval_head": True,
         "seed": seed,
     }
@@ -136,7 +137,8 @@ def copy_head(teacher: PreTrainedModel, model: PreTrainedModel) -> None:
         return
     given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
     own = model.state_dict()
-    if all(own[name].shape == value.shape for name, value in given.items()):
+    names = {name for name in own if name.startswith("mux.head.")}
+    if names == given.keys() and all(own[name].shape == value.shape for name, value in given.items()):
         model.load_state_dict(given, strict=False)
 
 

@@ -33,6 +33,7 @@ class ModelSettings:
     demultiplexer: str = "gate"
     demultiplexer_options: dict[str, Any] = field(default_factory=dict)
     pooling: str = "mean"
+    head_context: int = 0
 
 
 @dataclass
