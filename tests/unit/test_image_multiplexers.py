@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer
-from datamux.backbones.vision import DigitCnn, TanhReadout
+from datamux.backbones.vision import DigitCnn, Readout
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
 
 N, SIDE = 4, 20
@@ -24,7 +24,7 @@ def test_a_sum_over_slots_that_the_network_takes(name):
         alone += mux(one) - mux(torch.zeros_like(IMAGES))
     torch.testing.assert_close(alone + mux(torch.zeros_like(IMAGES)), mixture, atol=1e-4, rtol=1e-4)
     demux = build_demultiplexer("mlp", N, 84, layers=1, out_dim=84, activation="tanh")
-    model = Multiplexed(DigitCnn(mux.maps), mux, demux, TanhReadout(84, 10))
+    model = Multiplexed(DigitCnn(mux.maps), mux, demux, Readout(84, 10))
     assert model(IMAGES.flatten(0, 1)).shape == (12, 10)
 
 
@@ -40,15 +40,24 @@ def test_rotation_turns():
         torch.testing.assert_close(published, (1 - 2 * slot) * turned, atol=1e-4, rtol=1e-4)
 
 
-def test_mosaic_places_every_image_and_the_published_one_does_not():
+def test_mosaic_places_every_image():
     whole = build_multiplexer("mosaic", N, SIDE * SIDE)(IMAGES).view(3, SIDE, SIDE)
     small = F.avg_pool2d(IMAGES.view(3, N, SIDE, SIDE), 2)
     torch.testing.assert_close(whole[:, :10, :10], small[:, 0])
     torch.testing.assert_close(whole[:, :10, 10:], small[:, 1])
     torch.testing.assert_close(whole[:, 10:, 10:], small[:, 3])
-    published = build_multiplexer("mosaic_as_published", N, SIDE * SIDE)(IMAGES).view(3, SIDE, SIDE)
-    torch.testing.assert_close(published[:, :10], whole[:, :10])
+
+
+def test_the_published_mosaic_keeps_one_image_of_four_as_a_flat_band():
+    n = 8
+    images = torch.rand(3, n, SIDE * SIDE, generator=torch.Generator().manual_seed(1))
+    published = build_multiplexer("mosaic_as_published", n, SIDE * SIDE)(images).view(3, SIDE, SIDE)
+    pictures = images.view(3, n, SIDE, SIDE)
+    torch.testing.assert_close(published[:, :5], pictures[:, 0, ::4])
+    torch.testing.assert_close(published[:, 5:10], pictures[:, 4, ::4])
     assert not published[:, 10:].any()
+    with pytest.raises(ValueError, match="1 to 16"):
+        build_multiplexer("mosaic_as_published", 17, SIDE * SIDE)
 
 
 def test_kernels():
@@ -66,6 +75,14 @@ def test_nonlinear():
         a = F.conv2d(IMAGES[:, i].view(3, 1, SIDE, SIDE), mux.first[i], mux.first_bias[i], padding=1).tanh()
         total = total + F.conv2d(a, mux.second[i], mux.second_bias[i], padding=1).tanh()
     torch.testing.assert_close(mux(IMAGES), total.flatten(1), atol=1e-4, rtol=1e-4)
+
+
+def test_the_published_nonlinear_has_no_biases_and_starts_large():
+    mux = build_multiplexer("nonlinear_8x_as_published", N, SIDE * SIDE)
+    assert {name for name, _ in mux.named_parameters()} == {"first", "second"}
+    assert mux.second.shape == (N, 8, 16, 3, 3)
+    assert 0.95 < float(mux.second.std()) < 1.05
+    assert float(build_multiplexer("nonlinear_8x", N, SIDE * SIDE).second.abs().max()) <= 1 / 12
 
 
 def test_clear_errors():

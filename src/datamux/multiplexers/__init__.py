@@ -32,6 +32,9 @@ IMAGE_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "nonlinear": Nonlinear,
     "nonlinear_4x": partial(Nonlinear, maps=4),
     "nonlinear_8x": partial(Nonlinear, maps=8),
+    "nonlinear_as_published": partial(Nonlinear, published=True),
+    "nonlinear_4x_as_published": partial(Nonlinear, maps=4, published=True),
+    "nonlinear_8x_as_published": partial(Nonlinear, maps=8, published=True),
     "mosaic": Mosaic,
     "mosaic_as_published": partial(Mosaic, published=True),
 }
