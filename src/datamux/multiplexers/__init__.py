@@ -10,6 +10,7 @@ from datamux.multiplexers.identity import Identity
 from datamux.multiplexers.images import Kernel, Mosaic, Nonlinear, Rotation
 from datamux.multiplexers.low_rank import LowRank
 from datamux.multiplexers.ortho import Ortho
+from datamux.multiplexers.principal import Principal
 from datamux.registry import build
 
 MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
@@ -37,6 +38,9 @@ IMAGE_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "nonlinear_8x_as_published": partial(Nonlinear, maps=8, published=True),
     "mosaic": Mosaic,
     "mosaic_as_published": partial(Mosaic, published=True),
+    "learned_mosaic": partial(Mosaic, learned=True),
+    "principal": Principal,
+    "learned_principal": partial(Principal, learned=True),
 }
 
 

@@ -39,9 +39,12 @@ class ImageMultiplexer(Multiplexer):
         """How many numbers a mixture has."""
         return self.maps * self.dim
 
-    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def check_images(self, x: Tensor) -> None:
         if x.dim() != 3:
             raise ValueError(f"expected images of shape (groups, slots, {self.dim}), got {tuple(x.shape)}")
+
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        self.check_images(x)
         return self.mix_images(x.view(*x.shape[:2], self.side, self.side)).flatten(1)
 
     def mix_images(self, images: Tensor) -> Tensor:
@@ -49,16 +52,23 @@ class ImageMultiplexer(Multiplexer):
 
 
 class ImageMap(ImageMultiplexer):
-    """A fixed linear map a slot, kept as a matrix. A subclass writes `transform`."""
+    """A linear map a slot, kept as a matrix, fixed unless `learned`. A subclass writes `transform`."""
 
     keys: Tensor  # n d d
 
     def __init__(
-        self, num_instances: int, dim: int, *, published: bool = False, scale: Scale = "sum", seed: int = 0
+        self,
+        num_instances: int,
+        dim: int,
+        *,
+        published: bool = False,
+        learned: bool = False,
+        scale: Scale = "sum",
+        seed: int = 0,
     ) -> None:
         super().__init__(num_instances, dim, scale=scale, seed=seed)
         self.published = published
-        self._register_state(learned=False)
+        self._register_state(learned=learned)
 
     def initial_state(self) -> dict[str, Tensor]:
         each = torch.eye(self.dim).view(self.dim, 1, self.side, self.side)  # an image for every pixel

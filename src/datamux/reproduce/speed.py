@@ -28,7 +28,8 @@ NETWORKS = {
 
 def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[str, Any]:
     """Ratios to the plain network of the same backbone, as rows and round by round."""
-    results, rows = [], []
+    results: list[dict[str, Any]] = []
+    rows = []
     with one_thread():
         for backbone in ("mlp", "cnn"):
             named = {name: network for name, network in NETWORKS.items() if network.backbone == backbone}

@@ -35,7 +35,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Images:
-    """Rows of pixels between 0 and 1, with a label from 0 to 9 each. `source` says what they are, `place` from where."""
+    """Rows of pixels from 0 to 1, a label from 0 to 9 each. `source` says what they are, `place` where they were."""
 
     train_images: Tensor  # i d
     train_labels: Tensor  # i
