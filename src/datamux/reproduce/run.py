@@ -8,7 +8,10 @@ from datamux.errors import check_at_least_one
 from datamux.evaluate.records import write_record
 from datamux.reproduce.figures import get_figure
 from datamux.reproduce.pca import pca_record
+from datamux.reproduce.picture import picture_record
 from datamux.reproduce.runs import Progress, finished, perform_all, runs_of
+from datamux.reproduce.series import Series
+from datamux.reproduce.speed import speed_record
 from datamux.reproduce.table import training_record
 from datamux.tasks.images import Images
 
@@ -32,10 +35,10 @@ def run_figure(
     figure = get_figure(name)
     check_at_least_one("seeds", seeds)
     check_at_least_one("jobs", jobs)
-    if not figure.series:
-        record = _computed(name, data)
+    chosen = figure.selected(series, sizes, epochs)
+    if not figure.trained:
+        record = _computed(name, chosen, data, open_progress)
     else:
-        chosen = figure.selected(series, sizes, epochs)
         runs = runs_of(chosen, seeds)
         done = sum(run.cost for run in runs if finished(run, out, data) is not None)
         progress = open_progress(sum(run.cost for run in runs), done)
@@ -46,9 +49,10 @@ def run_figure(
     return record
 
 
-def _computed(name: str, data: Images) -> dict[str, Any]:
+def _computed(name: str, chosen: list[Series], data: Images, open_progress: OpenProgress) -> dict[str, Any]:
     if name == "mnist-pca":
         return pca_record(data)
-    from datamux.reproduce.speed import speed_record
-
-    return speed_record(data)
+    if name == "mnist-speed":
+        return speed_record(data)
+    first = chosen[0]
+    return picture_record(first, first.sizes[0], data, progress=open_progress(first.protocol.total, 0))

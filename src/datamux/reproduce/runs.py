@@ -39,7 +39,7 @@ class Run:
             "protocol": self.series.protocol.as_dict(),
             "n": self.n,
             "seed": self.seed,
-            "data": [data.source, len(data.train_labels), len(data.test_labels)],
+            "data": data.about(),
         }
 
     def file(self, folder: Path, data: Images) -> Path:

@@ -54,8 +54,7 @@ def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[st
                 "paper": None,
             }
         )
-    source = {"source": data.source, "train": len(data.train_labels), "test": len(data.test_labels)}
     settings = {"rounds": rounds, "images": count, "threads": 1}
     return make_record(
-        "speed", recipe=None, figure="mnist-speed", settings=settings, data=source, rows=rows, results=results
+        "speed", recipe=None, figure="mnist-speed", settings=settings, data=data.about(), rows=rows, results=results
     )

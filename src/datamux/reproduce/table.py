@@ -30,7 +30,7 @@ def training_record(
         "reproduce",
         recipe=settings,
         figure=figure.name,
-        data={"source": data.source, "train": len(data.train_labels), "test": len(data.test_labels)},
+        data=data.about(),
         results=[{"series": run.series.name, **result} for run, result in zip(runs, results, strict=True)],
     )
 

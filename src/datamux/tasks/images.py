@@ -48,6 +48,10 @@ class Images:
     def side(self) -> int:
         return math.isqrt(self.train_images.shape[1])
 
+    def about(self) -> dict[str, str | int]:
+        """What a record says of them."""
+        return {"source": self.source, "train": len(self.train_labels), "test": len(self.test_labels)}
+
     def __str__(self) -> str:
         count = f"{len(self.train_labels):,} training and {len(self.test_labels):,} test images"
         return f"{self.source} ({self.place}), {count}"
