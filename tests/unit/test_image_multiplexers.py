@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer
 from datamux.backbones.vision import DigitCnn, Readout
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
+from datamux.multiplexers.principal import slow_waves
 
 N, SIDE = 4, 20
 IMAGES = torch.rand(3, N, SIDE * SIDE, generator=torch.Generator().manual_seed(0))
@@ -83,6 +84,52 @@ def test_the_published_nonlinear_has_no_biases_and_starts_large():
     assert mux.second.shape == (N, 8, 16, 3, 3)
     assert 0.95 < float(mux.second.detach().std()) < 1.05
     assert float(build_multiplexer("nonlinear_8x", N, SIDE * SIDE).second.detach().abs().max()) <= 1 / 12
+
+
+@pytest.mark.parametrize("name", IMAGE_MULTIPLEXERS)
+def test_an_empty_slot_adds_nothing(name):
+    mux = build_multiplexer(name, N, SIDE * SIDE)
+    used = torch.tensor([[True, True, False, False]]).expand(3, N)
+    torch.testing.assert_close(mux(IMAGES, used), mux(IMAGES[:, :2]), atol=1e-5, rtol=1e-4)
+
+
+def test_principal_components_lie_in_subspaces_of_their_own():
+    mux = build_multiplexer("principal", N, SIDE * SIDE)
+    x = IMAGES.flatten(0, 1)
+    basis = torch.rand(6, SIDE * SIDE, generator=torch.Generator().manual_seed(1))
+    pictures = torch.rand(500, 6, generator=torch.Generator().manual_seed(2)) @ basis  # of rank 6
+    mux.fit(pictures)
+    centred = pictures - pictures.mean(0)
+    for i in range(N):
+        kept = centred @ mux.reduce[i]
+        torch.testing.assert_close(kept.norm(), centred.norm(), rtol=1e-3, atol=0)  # nothing is lost
+        assert kept[:, 6:].abs().max() < 1e-2, "the leading components come first"
+    place = mux.place.flatten(0, 1)
+    torch.testing.assert_close(place @ place.T, torch.eye(len(place)), atol=1e-4, rtol=0)
+    assert not list(mux.parameters())
+    learned = build_multiplexer("learned_principal", 16, SIDE * SIDE)
+    assert learned.rank == 25
+    assert {name for name, _ in learned.named_parameters()} == {"reduce", "place"}
+    assert mux(x.view(3, N, -1)).shape == (3, SIDE * SIDE)
+
+
+def test_slow_waves_are_an_orthonormal_basis_with_the_mean_first():
+    waves = slow_waves(5)
+    torch.testing.assert_close(waves.T @ waves, torch.eye(25, dtype=torch.float64))
+    torch.testing.assert_close(waves[:, 0], torch.full((25,), 0.2, dtype=torch.float64))
+    assert (waves[:, 1:].sum(0).abs() < 1e-9).all()
+
+
+def test_tiles_hold_one_image_each():
+    mux = build_multiplexer("tiles_8x", 5, SIDE * SIDE)
+    images = torch.rand(2, 5, SIDE * SIDE, generator=torch.Generator().manual_seed(3))
+    before = mux(images).view(2, 8, SIDE, SIDE)
+    assert mux.tile == 6
+    images[:, 4] = 0.3
+    changed = (mux(images).view(2, 8, SIDE, SIDE) - before).abs() > 1e-7
+    assert changed[:, :, 6:12, 6:12].any((0, 1)).all(), "the fifth image stands in the middle"
+    changed[:, :, 6:12, 6:12] = False
+    assert not changed.any()
 
 
 def test_clear_errors():

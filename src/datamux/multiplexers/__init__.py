@@ -11,6 +11,7 @@ from datamux.multiplexers.images import Kernel, Mosaic, Nonlinear, Rotation
 from datamux.multiplexers.low_rank import LowRank
 from datamux.multiplexers.ortho import Ortho
 from datamux.multiplexers.principal import Principal
+from datamux.multiplexers.tiles import Tiles
 from datamux.registry import build
 
 MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
@@ -39,6 +40,8 @@ IMAGE_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "mosaic": Mosaic,
     "mosaic_as_published": partial(Mosaic, published=True),
     "learned_mosaic": partial(Mosaic, learned=True),
+    "tiles": Tiles,
+    "tiles_8x": partial(Tiles, maps=8),
     "principal": Principal,
     "learned_principal": partial(Principal, learned=True),
 }

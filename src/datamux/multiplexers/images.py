@@ -24,7 +24,10 @@ from datamux.seeded import gaussian
 
 
 class ImageMultiplexer(Multiplexer):
-    """Base class. A subclass writes `mix_images`: (b n side side) -> (b c side side)."""
+    """Base class. A subclass writes `mix_images`: (b n side side) -> (b c side side).
+
+    `used` (b n) is False where a slot is empty. Its image is zero already, which is enough for a linear map.
+    """
 
     maps: int = 1  # that a mixture has
 
@@ -45,9 +48,9 @@ class ImageMultiplexer(Multiplexer):
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         self.check_images(x)
-        return self.mix_images(x.view(*x.shape[:2], self.side, self.side)).flatten(1)
+        return self.mix_images(x.view(*x.shape[:2], self.side, self.side), mask).flatten(1)
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define mix_images()")
 
 
@@ -78,7 +81,7 @@ class ImageMap(ImageMultiplexer):
         """What `slot` does to images (i 1 side side)."""
         raise TypeError(f"{type(self).__name__} must define transform()")
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         x = images.flatten(2)
         return torch.einsum("bnd,nde->be", x, self.keys[: x.shape[1]].to(x.dtype)).view(-1, 1, self.side, self.side)
 
@@ -134,9 +137,14 @@ class Kernel(ImageMultiplexer):
     def initial_state(self) -> dict[str, Tensor]:
         return {"keys": gaussian(self.num_instances, 1, 3, 3, generator=self.generator())}
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         k = images.shape[1]
         return F.conv2d(images, self.keys[:k].to(images.dtype), padding=1, groups=k).sum(1, keepdim=True)
+
+
+def convolution_start(*shape: int, inputs: int, generator: torch.Generator) -> Tensor:
+    """Uniform as torch starts a convolution in which `inputs` numbers make one."""
+    return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(inputs)
 
 
 class Nonlinear(ImageMultiplexer):
@@ -163,27 +171,26 @@ class Nonlinear(ImageMultiplexer):
         self._register_state(learned=True)
 
     def initial_state(self) -> dict[str, Tensor]:
-        n, generator = self.num_instances, self.generator()
-
-        def uniform(*shape: int, inputs: int) -> Tensor:  # as torch starts a convolution
-            return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(9 * inputs)
-
+        n, k, generator = self.num_instances, self.kernels, self.generator()
         if self.published:
             return {
-                "first": gaussian(n, self.kernels, 1, 3, 3, generator=generator),
-                "second": gaussian(n, self.maps, self.kernels, 3, 3, generator=generator),
+                "first": gaussian(n, k, 1, 3, 3, generator=generator),
+                "second": gaussian(n, self.maps, k, 3, 3, generator=generator),
             }
         return {
-            "first": uniform(n, self.kernels, 1, 3, 3, inputs=1),
-            "first_bias": uniform(n, self.kernels, inputs=1),
-            "second": uniform(n, self.maps, self.kernels, 3, 3, inputs=self.kernels),
-            "second_bias": uniform(n, self.maps, inputs=self.kernels),
+            "first": convolution_start(n, k, 1, 3, 3, inputs=9, generator=generator),
+            "first_bias": convolution_start(n, k, inputs=9, generator=generator),
+            "second": convolution_start(n, self.maps, k, 3, 3, inputs=9 * k, generator=generator),
+            "second_bias": convolution_start(n, self.maps, inputs=9 * k, generator=generator),
         }
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         # A slot at a time stays in the cache: half the time of one grouped convolution.
-        parts = [self.separate(images[:, i : i + 1], i) for i in range(images.shape[1])]
-        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+        total = torch.zeros((), dtype=images.dtype, device=images.device)
+        for i in range(images.shape[1]):
+            part = self.separate(images[:, i : i + 1], i)
+            total = total + (part if used is None else part * used[:, i, None, None, None])
+        return total
 
     def separate(self, images: Tensor, slot: int) -> Tensor:
         """(b 1 side side) -> (b c side side)."""
