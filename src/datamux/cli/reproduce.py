@@ -18,7 +18,7 @@ def reproduce(
     list_figures: Annotated[bool, typer.Option("--list", help="List the figures, and stop.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the committed results; run nothing.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of every point.")] = 3,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 1875 steps; default: the figure's.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 60,000 groups; default: the figure's.")] = None,
     n: Annotated[list[int], typer.Option("-n", help="Group sizes; default: the figure's.")] = [],
     series: Annotated[list[str], typer.Option(help="Only these series; repeat the option for several.")] = [],
     jobs: Annotated[int, typer.Option(min=1, help="Runs at once, each in a process of one thread.")] = 1,

@@ -1,7 +1,7 @@
 """Series that do better than the paper's with the same backbone, layer by layer and unit by unit.
 
 What differs from the paper: what is kept of an image and where it is put (the multiplexer), two layers a slot to read
-it (the demultiplexer), and the training. "identity" is the plain network, and "ortho" and "nonlinear_8x" are the paper's
+it (the demultiplexer), and the training. "identity" is the plain network, "ortho" and "nonlinear_8x" are the paper's
 multiplexers, all with our demultiplexer and training, so that one can tell what each change is worth.
 """
 
@@ -15,7 +15,6 @@ OURS = Protocol(
     rate=2e-3,
     schedule="cosine",
     weight_decay=1e-4,
-    averaging=0.999,
     groups=128,
     steps=469,  # times 128 is 60,000, as in the paper
     epochs=40,

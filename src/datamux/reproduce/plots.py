@@ -48,7 +48,8 @@ def _draw_lines(record: dict[str, Any], axes: Any) -> None:
         low = [row["value"] - row["spread"] for row in own]
         high = [row["value"] + row["spread"] for row in own]
         axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    points = [s for s in STATED.get(record["figure"], ()) if s.n in sizes]
+    names = {row["series"] for row in rows}
+    points = [s for s in STATED.get(record["figure"], ()) if s.n in sizes and s.series in names]
     for number, point in enumerate(points):
         colour = colours.get(point.series.removesuffix("_as_published"), "black")
         label = "stated in the paper or its notebook" if number == 0 else None
