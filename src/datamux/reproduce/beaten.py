@@ -5,6 +5,8 @@ it (the demultiplexer), and the training. "identity" is the plain network, "orth
 multiplexers, all with our demultiplexer and training, so that one can tell what each change is worth.
 """
 
+from dataclasses import replace
+
 from datamux.reproduce.series import Series
 from datamux.train.image_networks import Backbone, ImageNetwork
 from datamux.train.images import Protocol
@@ -20,12 +22,14 @@ OURS = Protocol(
     epochs=40,
 )
 MIXED = (2, 4, 8, 16)
+RATES = {"mlp": 1e-3, "cnn": 2e-3}
 TWO_LAYERS = {"layers": 2, "hidden_dim": 64, "out_dim": 32, "activation": "gelu"}
 
 
 def _ours(name: str, backbone: Backbone, multiplexer: str, sizes: tuple[int, ...]) -> Series:
     network = ImageNetwork(backbone, multiplexer, {}, TWO_LAYERS, tanh_readout=False)
-    return Series(name, network, OURS, sizes)
+    # Learned dense maps want the smaller rate: with 4e-3 the MLP fell from 90% to 80% after as many images (N = 8).
+    return Series(name, network, replace(OURS, rate=RATES[backbone]), sizes)
 
 
 BEATEN: tuple[Series, ...] = (
