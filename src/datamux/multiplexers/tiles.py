@@ -48,7 +48,9 @@ class Tiles(ImageMultiplexer):
         b, k = images.shape[:2]
         t, size = self.tiles, self.tile
         a = F.conv2d(images.flatten(0, 1).unsqueeze(1), self.first, self.first_bias, stride=2, padding=2).tanh()
-        a = F.conv2d(F.adaptive_avg_pool2d(a, size), self.second, self.second_bias, padding=1)
+        if a.shape[-1] != size:
+            a = F.adaptive_avg_pool2d(a, size)
+        a = F.conv2d(a, self.second, self.second_bias, padding=1)
         a = a.view(b, k, self.maps, size, size)
         if used is not None:
             a = a * used[:, :, None, None, None]
