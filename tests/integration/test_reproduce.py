@@ -9,13 +9,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
 from datamux.reproduce import runs as runs_module
 from datamux.reproduce.figures import FIGURES, get_figure
 from datamux.reproduce.paper import STATED, stated
 from datamux.reproduce.pca import pca_record, variance_shares
+from datamux.reproduce.picture import picture_record
 from datamux.reproduce.plots import draw_figure
 from datamux.reproduce.run import run_figure
+from datamux.reproduce.speed import speed_record
 from datamux.reproduce.table import COLUMNS, has_record, rows_of
 from datamux.tasks.images import Images, from_scikit_learn, load_mnist
 from datamux.train.image_networks import ImageNetwork
@@ -148,6 +151,33 @@ def test_plots(tmp_path):
     pytest.importorskip("matplotlib")
     draw_figure(made_up_record(), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
+    pytest.importorskip("matplotlib")
+    series = replace(FIGURES["mnist-picture"].series[0], protocol=replace(QUICK, steps=60))
+    record = picture_record(series, 3, digits)
+    write_record(record, tmp_path / "record.json")
+    record = read_record(tmp_path / "record.json")
+    first = record["results"][1]
+    assert first["labels"] == digits.test_labels[3:6].tolist()
+    torch.testing.assert_close(torch.tensor(first["digits"]) / 255, digits.test_images[3:6], atol=3e-3, rtol=0)
+    model = series.network.build(3)
+    mixture = model.multiplexer(digits.test_images[3:6][None])[0]
+    torch.testing.assert_close(torch.tensor(first["mixture"]) / 100, mixture, atol=6e-3, rtol=0)
+    draw_figure(record, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert rows_of(record)[0]["n"] == 3
+
+
+def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
+    pytest.importorskip("matplotlib")
+    record = speed_record(digits, rounds=2, count=32)
+    rows = rows_of(record)
+    assert [row["value"] for row in rows if row["n"] == 1] == [1.0, 1.0]
+    assert {row["n"] for row in rows} == {1, 2, 4, 8, 16}
+    assert all(len(result["rates"]) == 2 and min(result["rates"]) > 0 for result in record["results"])
+    draw_figure(record, tmp_path / "speed.png")
 
 
 def datamux(*arguments: str) -> subprocess.CompletedProcess:

@@ -73,7 +73,7 @@ def draw_picture(record: dict[str, Any], file: Path) -> None:
             axes.text(0.5, -0.05, f"→ {answer}", transform=axes.transAxes, ha="center", va="top", color=colour)
         line[n].text(0.5, 0.5, "mixed to", ha="center", va="center")
         line[n + 1].imshow(_square(group["mixture"]), cmap="gray")
-    grid[0][n + 1].set_title("what the network sees", fontsize=8)
+    grid[0][n + 1].set_title("the network sees", fontsize=8)
     row = record["rows"][0]
     figure.suptitle(f"{n} digits, one pass, {n} answers ({row['series']}: {row['value']:.1f}% right on the test set)")
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Images a second of the paper's networks against N, beside their accuracy.
+"""Images a second of the paper's networks and of ours against N, beside their accuracy.
 
 Every round times every network on the same images; ratios to the plain network are taken within a round. Weights are
 random: they do not change the time.
@@ -9,6 +9,7 @@ from typing import Any
 
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import take_turns
+from datamux.reproduce.beaten import BEATEN
 from datamux.reproduce.runs import one_thread
 from datamux.reproduce.series import SIZES
 from datamux.tasks.images import Images
@@ -24,6 +25,8 @@ NETWORKS = {
     "cnn nonlinear": ImageNetwork("cnn", "nonlinear"),
     "cnn nonlinear_8x": ImageNetwork("cnn", "nonlinear_8x"),
 }
+OURS = ("mlp learned_principal", "cnn learned_mosaic", "cnn tiles", "cnn tiles_8x")
+NETWORKS |= {s.name: s.network for s in BEATEN if s.name in OURS}
 
 
 def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[str, Any]:
