@@ -1,4 +1,4 @@
-"""Write docs/results.md, and the table in README.md, from the run records in experiments/results.
+"""Write docs/results.md, and the tables in README.md and docs/vision.md, from the committed run records.
 
 `make results` runs it; with `--check` it only compares, and says what is out of date.
 
@@ -16,11 +16,15 @@ from statistics import fmean, pstdev
 import numpy as np
 
 from datamux.evaluate.records import read_record
+from datamux.reproduce.figures import FIGURES
+from datamux.reproduce.table import committed, has_record
+from datamux.reproduce.table import rows_of as rows_of_figure
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "results.md"
 README = ROOT / "README.md"
+VISION = ROOT / "docs" / "vision.md"
 SIZES = (1, 2, 5, 10, 20, 40)
 TITLES = {
     "sst2": "SST-2, validation and test together",
@@ -279,9 +283,51 @@ def readme() -> str:
     return before + start + "\n".join(table("sst2")) + "\n" + end + after
 
 
+def figure_table(name: str) -> list[str]:
+    """A figure's record as a table: a line a series, a column a group size."""
+    if not has_record(name):
+        return [f"Not run yet: `datamux reproduce {name}`."]
+    record = committed(name)
+    rows = rows_of_figure(record)
+    sizes = sorted({row["n"] for row in rows})
+    cells = {(row["series"], row["n"]): row for row in rows}
+    data = record["data"]
+    seeds = sorted({row["seeds"] for row in rows})
+    lines = [
+        f"{rows[0]['metric']}; {data['source']}, {data['train']:,} training and {data['test']:,} test images, "
+        f"seeds: {' to '.join(map(str, seeds[:: max(1, len(seeds) - 1)]))}.",
+        "",
+        "| series | " + " | ".join(f"N = {n}" for n in sizes) + " |",
+        "|---" * (1 + len(sizes)) + "|",
+    ]
+    for series in dict.fromkeys(row["series"] for row in rows):
+        shown = [figure_cell(cells.get((series, n))) for n in sizes]
+        lines.append(f"| {series} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def figure_cell(row: dict | None) -> str:
+    if row is None:
+        return ""
+    spread = f" ± {row['spread']:.1f}" if row["spread"] else ""
+    paper = f" (paper: {row['paper']:.2f})" if row["paper"] is not None else ""
+    return f"{row['value']:.2f}{spread}{paper}"
+
+
+def vision() -> str:
+    """docs/vision.md with every figure's table as its record has it."""
+    text = VISION.read_text()
+    for name in FIGURES:
+        before, start, rest = text.partition(f"<!-- results: {name} -->\n")
+        if start:
+            _, end, after = rest.partition("<!-- end of results -->")
+            text = before + start + "\n".join(figure_table(name)) + "\n" + end + after
+    return text
+
+
 def main() -> int:
     stale = []
-    for file, text in ((PAGE, page()), (README, readme())):
+    for file, text in ((PAGE, page()), (README, readme()), (VISION, vision())):
         if file.exists() and file.read_text() == text:
             continue
         stale.append(str(file.relative_to(ROOT)))

@@ -5,8 +5,9 @@ import torch
 from torch.nn import functional as F
 
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer
-from datamux.backbones.vision import DigitCnn, TanhReadout
+from datamux.backbones.vision import DigitCnn, Readout
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
+from datamux.multiplexers.principal import slow_waves
 
 N, SIDE = 4, 20
 IMAGES = torch.rand(3, N, SIDE * SIDE, generator=torch.Generator().manual_seed(0))
@@ -24,7 +25,7 @@ def test_a_sum_over_slots_that_the_network_takes(name):
         alone += mux(one) - mux(torch.zeros_like(IMAGES))
     torch.testing.assert_close(alone + mux(torch.zeros_like(IMAGES)), mixture, atol=1e-4, rtol=1e-4)
     demux = build_demultiplexer("mlp", N, 84, layers=1, out_dim=84, activation="tanh")
-    model = Multiplexed(DigitCnn(mux.maps), mux, demux, TanhReadout(84, 10))
+    model = Multiplexed(DigitCnn(mux.maps), mux, demux, Readout(84, 10))
     assert model(IMAGES.flatten(0, 1)).shape == (12, 10)
 
 
@@ -40,15 +41,24 @@ def test_rotation_turns():
         torch.testing.assert_close(published, (1 - 2 * slot) * turned, atol=1e-4, rtol=1e-4)
 
 
-def test_mosaic_places_every_image_and_the_published_one_does_not():
+def test_mosaic_places_every_image():
     whole = build_multiplexer("mosaic", N, SIDE * SIDE)(IMAGES).view(3, SIDE, SIDE)
     small = F.avg_pool2d(IMAGES.view(3, N, SIDE, SIDE), 2)
     torch.testing.assert_close(whole[:, :10, :10], small[:, 0])
     torch.testing.assert_close(whole[:, :10, 10:], small[:, 1])
     torch.testing.assert_close(whole[:, 10:, 10:], small[:, 3])
-    published = build_multiplexer("mosaic_as_published", N, SIDE * SIDE)(IMAGES).view(3, SIDE, SIDE)
-    torch.testing.assert_close(published[:, :10], whole[:, :10])
+
+
+def test_the_published_mosaic_keeps_one_image_of_four_as_a_flat_band():
+    n = 8
+    images = torch.rand(3, n, SIDE * SIDE, generator=torch.Generator().manual_seed(1))
+    published = build_multiplexer("mosaic_as_published", n, SIDE * SIDE)(images).view(3, SIDE, SIDE)
+    pictures = images.view(3, n, SIDE, SIDE)
+    torch.testing.assert_close(published[:, :5], pictures[:, 0, ::4])
+    torch.testing.assert_close(published[:, 5:10], pictures[:, 4, ::4])
     assert not published[:, 10:].any()
+    with pytest.raises(ValueError, match="1 to 16"):
+        build_multiplexer("mosaic_as_published", 17, SIDE * SIDE)
 
 
 def test_kernels():
@@ -66,6 +76,60 @@ def test_nonlinear():
         a = F.conv2d(IMAGES[:, i].view(3, 1, SIDE, SIDE), mux.first[i], mux.first_bias[i], padding=1).tanh()
         total = total + F.conv2d(a, mux.second[i], mux.second_bias[i], padding=1).tanh()
     torch.testing.assert_close(mux(IMAGES), total.flatten(1), atol=1e-4, rtol=1e-4)
+
+
+def test_the_published_nonlinear_has_no_biases_and_starts_large():
+    mux = build_multiplexer("nonlinear_8x_as_published", N, SIDE * SIDE)
+    assert {name for name, _ in mux.named_parameters()} == {"first", "second"}
+    assert mux.second.shape == (N, 8, 16, 3, 3)
+    assert 0.95 < float(mux.second.detach().std()) < 1.05
+    assert float(build_multiplexer("nonlinear_8x", N, SIDE * SIDE).second.detach().abs().max()) <= 1 / 12
+
+
+@pytest.mark.parametrize("name", IMAGE_MULTIPLEXERS)
+def test_an_empty_slot_adds_nothing(name):
+    mux = build_multiplexer(name, N, SIDE * SIDE)
+    used = torch.tensor([[True, True, False, False]]).expand(3, N)
+    torch.testing.assert_close(mux(IMAGES, used), mux(IMAGES[:, :2]), atol=1e-5, rtol=1e-4)
+
+
+def test_principal_components_lie_in_subspaces_of_their_own():
+    mux = build_multiplexer("principal", N, SIDE * SIDE)
+    x = IMAGES.flatten(0, 1)
+    basis = torch.rand(6, SIDE * SIDE, generator=torch.Generator().manual_seed(1))
+    pictures = torch.rand(500, 6, generator=torch.Generator().manual_seed(2)) @ basis  # of rank 6
+    mux.fit(pictures)
+    centred = pictures - pictures.mean(0)
+    for i in range(N):
+        kept = centred @ mux.reduce[i]
+        torch.testing.assert_close(kept.norm(), centred.norm(), rtol=1e-3, atol=0)  # nothing is lost
+        assert kept[:, 6:].abs().max() < 1e-2, "the leading components come first"
+    place = mux.place.flatten(0, 1)
+    torch.testing.assert_close(place @ place.T, torch.eye(len(place)), atol=1e-4, rtol=0)
+    assert not list(mux.parameters())
+    learned = build_multiplexer("learned_principal", 16, SIDE * SIDE)
+    assert learned.rank == 25
+    assert {name for name, _ in learned.named_parameters()} == {"reduce", "place"}
+    assert mux(x.view(3, N, -1)).shape == (3, SIDE * SIDE)
+
+
+def test_slow_waves_are_an_orthonormal_basis_with_the_mean_first():
+    waves = slow_waves(5)
+    torch.testing.assert_close(waves.T @ waves, torch.eye(25, dtype=torch.float64))
+    torch.testing.assert_close(waves[:, 0], torch.full((25,), 0.2, dtype=torch.float64))
+    assert (waves[:, 1:].sum(0).abs() < 1e-9).all()
+
+
+def test_tiles_hold_one_image_each():
+    mux = build_multiplexer("tiles_8x", 5, SIDE * SIDE)
+    images = torch.rand(2, 5, SIDE * SIDE, generator=torch.Generator().manual_seed(3))
+    before = mux(images).view(2, 8, SIDE, SIDE)
+    assert mux.tile == 6
+    images[:, 4] = 0.3
+    changed = (mux(images).view(2, 8, SIDE, SIDE) - before).abs() > 1e-7
+    assert changed[:, :, 6:12, 6:12].any((0, 1)).all(), "the fifth image stands in the middle"
+    changed[:, :, 6:12, 6:12] = False
+    assert not changed.any()
 
 
 def test_clear_errors():

@@ -6,7 +6,7 @@ from torch import nn
 
 from conftest import random_rows, tiny_encoder
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer, multiplex
-from datamux.backbones.vision import TanhReadout
+from datamux.backbones.vision import Readout
 from datamux.heads import SequenceHead
 
 N, D = 3, 12
@@ -16,7 +16,7 @@ def vectors_model(**options):
     torch.manual_seed(0)
     backbone = nn.Sequential(nn.Linear(D, 10), nn.Tanh())
     demux = build_demultiplexer("mlp", N, 10, layers=1, out_dim=6, activation="tanh")
-    return Multiplexed(backbone, build_multiplexer("ortho", N, D), demux, TanhReadout(6, 4), **options)
+    return Multiplexed(backbone, build_multiplexer("ortho", N, D), demux, Readout(6, 4), **options)
 
 
 def test_vectors_in_rows_out():

@@ -33,15 +33,16 @@ class DigitCnn(nn.Sequential):
         )
 
 
-class TanhReadout(nn.Module):
-    """(b n 1 e) -> (b n c): the readout that all slots share."""
+class Readout(nn.Module):
+    """(b n 1 e) -> (b n c): the readout that all slots share. The paper has a tanh after it, too."""
 
     reads = "first"
 
-    def __init__(self, in_dim: int = 20, num_labels: int = 10) -> None:
+    def __init__(self, in_dim: int = 20, num_labels: int = 10, *, tanh: bool = True) -> None:
         super().__init__()
         self.out = nn.Linear(in_dim, num_labels)
+        self.tanh = tanh
 
     def forward(self, z: Tensor) -> Tensor:
         logits: Tensor = self.out(z.squeeze(2))
-        return logits.tanh()
+        return logits.tanh() if self.tanh else logits

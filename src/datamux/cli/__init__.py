@@ -11,6 +11,7 @@ import datamux.cli.export as export
 import datamux.cli.frontier as frontier
 import datamux.cli.ls as ls
 import datamux.cli.predict as predict
+import datamux.cli.reproduce as reproduce
 import datamux.cli.train as train
 
 EXTRAS = {"accelerate": "train", "datasets": "train", "seqeval": "train", "sklearn": "train", "pyarrow": "train"}
@@ -30,6 +31,7 @@ app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.add_typer(bench.bench, name="bench")
 app.command("frontier")(frontier.frontier)
+app.command("reproduce")(reproduce.reproduce)
 app.command("ls")(ls.ls)
 
 

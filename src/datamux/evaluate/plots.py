@@ -8,7 +8,7 @@ PAPER = {20: 11.0, 40: 18.0}  # throughput of the paper's 12-layer model against
 
 def draw_speed(record: dict[str, Any], file: Path) -> None:
     """Throughput against the group size, and how much of the possible N-fold gain was reached."""
-    pyplot = _pyplot()
+    pyplot = pyplot_without_window()
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     rows = [row for row in record["results"] if row["group_size"] > 1]
     sizes = sorted({row["group_size"] for row in rows})
@@ -38,7 +38,7 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
 
 def draw_frontier(record: dict[str, Any], file: Path) -> None:
     """Accuracy against throughput: one line a model and engine, the best points ringed."""
-    pyplot = _pyplot()
+    pyplot = pyplot_without_window()
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     rows = record["results"]
     for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
@@ -67,7 +67,7 @@ def _series(row: dict[str, Any]) -> str:
     return f"{row['about']['demultiplexer']}, {row['about']['engine']}"
 
 
-def _pyplot() -> Any:
+def pyplot_without_window() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")

@@ -10,6 +10,8 @@ from datamux.multiplexers.identity import Identity
 from datamux.multiplexers.images import Kernel, Mosaic, Nonlinear, Rotation
 from datamux.multiplexers.low_rank import LowRank
 from datamux.multiplexers.ortho import Ortho
+from datamux.multiplexers.principal import Principal
+from datamux.multiplexers.tiles import Tiles
 from datamux.registry import build
 
 MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
@@ -32,8 +34,16 @@ IMAGE_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "nonlinear": Nonlinear,
     "nonlinear_4x": partial(Nonlinear, maps=4),
     "nonlinear_8x": partial(Nonlinear, maps=8),
+    "nonlinear_as_published": partial(Nonlinear, published=True),
+    "nonlinear_4x_as_published": partial(Nonlinear, maps=4, published=True),
+    "nonlinear_8x_as_published": partial(Nonlinear, maps=8, published=True),
     "mosaic": Mosaic,
     "mosaic_as_published": partial(Mosaic, published=True),
+    "learned_mosaic": partial(Mosaic, learned=True),
+    "tiles": Tiles,
+    "tiles_8x": partial(Tiles, maps=8),
+    "principal": Principal,
+    "learned_principal": partial(Principal, learned=True),
 }
 
 

@@ -5,8 +5,12 @@
     nonlinear       slot i has two convolutions of its own, 16 maps between, tanh after both; 1, 4 or 8 maps come out
     mosaic          slot i shrinks its image and puts it into its own tile
 
-Paper: appendix "Other multiplexing strategies for CNNs". `published=True` does what the published notebook does: its
-rotation scales image i by (1 - 2i), and its mosaic loses every image that does not stand in the first row of tiles.
+Paper: appendix "Other multiplexing strategies for CNNs". `published=True` does what the published notebook does:
+    rotation        scales image i by (1 - 2i), so that later images drown earlier ones
+    mosaic          loses three images out of four by an indexing slip, and keeps every fourth row of the others
+    nonlinear       has no biases and starts from N(0, 1), so that the second tanh is saturated from the start
+
+Differs from the paper: the rotated image is interpolated by bilinear (published: bicubic) weights, not by splines.
 """
 
 import math
@@ -20,7 +24,10 @@ from datamux.seeded import gaussian
 
 
 class ImageMultiplexer(Multiplexer):
-    """Base class. A subclass writes `mix_images`: (b n side side) -> (b c side side)."""
+    """Base class. A subclass writes `mix_images`: (b n side side) -> (b c side side).
+
+    `used` (b n) is False where a slot is empty. Its image is zero already, which is enough for a linear map.
+    """
 
     maps: int = 1  # that a mixture has
 
@@ -35,26 +42,36 @@ class ImageMultiplexer(Multiplexer):
         """How many numbers a mixture has."""
         return self.maps * self.dim
 
-    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def check_images(self, x: Tensor) -> None:
         if x.dim() != 3:
             raise ValueError(f"expected images of shape (groups, slots, {self.dim}), got {tuple(x.shape)}")
-        return self.mix_images(x.view(*x.shape[:2], self.side, self.side)).flatten(1)
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        self.check_images(x)
+        return self.mix_images(x.view(*x.shape[:2], self.side, self.side), mask).flatten(1)
+
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define mix_images()")
 
 
 class ImageMap(ImageMultiplexer):
-    """A fixed linear map a slot, kept as a matrix. A subclass writes `transform`."""
+    """A linear map a slot, kept as a matrix, fixed unless `learned`. A subclass writes `transform`."""
 
     keys: Tensor  # n d d
 
     def __init__(
-        self, num_instances: int, dim: int, *, published: bool = False, scale: Scale = "sum", seed: int = 0
+        self,
+        num_instances: int,
+        dim: int,
+        *,
+        published: bool = False,
+        learned: bool = False,
+        scale: Scale = "sum",
+        seed: int = 0,
     ) -> None:
         super().__init__(num_instances, dim, scale=scale, seed=seed)
         self.published = published
-        self._register_state(learned=False)
+        self._register_state(learned=learned)
 
     def initial_state(self) -> dict[str, Tensor]:
         each = torch.eye(self.dim).view(self.dim, 1, self.side, self.side)  # an image for every pixel
@@ -64,7 +81,7 @@ class ImageMap(ImageMultiplexer):
         """What `slot` does to images (i 1 side side)."""
         raise TypeError(f"{type(self).__name__} must define transform()")
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         x = images.flatten(2)
         return torch.einsum("bnd,nde->be", x, self.keys[: x.shape[1]].to(x.dtype)).view(-1, 1, self.side, self.side)
 
@@ -74,20 +91,37 @@ class Rotation(ImageMap):
         angle = 2 * math.pi * slot / self.num_instances
         turn = torch.tensor([[math.cos(angle), -math.sin(angle), 0.0], [math.sin(angle), math.cos(angle), 0.0]])
         grid = F.affine_grid(turn.expand(len(images), 2, 3), list(images.shape), align_corners=False)
-        turned = F.grid_sample(images, grid, align_corners=False)
+        mode = "bicubic" if self.published else "bilinear"
+        turned = F.grid_sample(images, grid, mode=mode, align_corners=False)
         return turned * (1 - 2 * slot) if self.published else turned
 
 
 class Mosaic(ImageMap):
     def transform(self, images: Tensor, slot: int) -> Tensor:
+        return self.band(images, slot) if self.published else self.tile(images, slot)
+
+    def tile(self, images: Tensor, slot: int) -> Tensor:
         tiles = math.isqrt(self.num_instances - 1) + 1  # a row
         tile = self.side // tiles
         row, column = divmod(slot, tiles)
         placed = torch.zeros_like(images)
-        if self.published and row > 0:
-            return placed
         small = F.adaptive_avg_pool2d(images, tile)
         placed[:, :, row * tile : (row + 1) * tile, column * tile : (column + 1) * tile] = small
+        return placed
+
+    def band(self, images: Tensor, slot: int) -> Tensor:
+        """Four tiles a row were meant, whatever n. The slices skip an axis, so that a row of tiles addresses channels
+        (there is one, and rows 1 to 3 find none) and a column addresses heights.
+        """
+        column, row = divmod(slot, 4)
+        height = self.side // 4
+        if column > 3:
+            raise ValueError(
+                f"the published mosaic has 16 tiles; num_instances must be 1 to 16, got {slot + 1} or more"
+            )
+        placed = torch.zeros_like(images)
+        if row == 0:
+            placed[:, :, column * height : (column + 1) * height] = images[:, :, ::4]
         return placed
 
 
@@ -103,9 +137,14 @@ class Kernel(ImageMultiplexer):
     def initial_state(self) -> dict[str, Tensor]:
         return {"keys": gaussian(self.num_instances, 1, 3, 3, generator=self.generator())}
 
-    def mix_images(self, images: Tensor) -> Tensor:
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         k = images.shape[1]
         return F.conv2d(images, self.keys[:k].to(images.dtype), padding=1, groups=k).sum(1, keepdim=True)
+
+
+def convolution_start(*shape: int, inputs: int, generator: torch.Generator) -> Tensor:
+    """Uniform as torch starts a convolution in which `inputs` numbers make one."""
+    return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(inputs)
 
 
 class Nonlinear(ImageMultiplexer):
@@ -115,29 +154,46 @@ class Nonlinear(ImageMultiplexer):
     second_bias: Tensor  # n c
 
     def __init__(
-        self, num_instances: int, dim: int, *, maps: int = 1, kernels: int = 16, scale: Scale = "sum", seed: int = 0
+        self,
+        num_instances: int,
+        dim: int,
+        *,
+        maps: int = 1,
+        kernels: int = 16,
+        published: bool = False,
+        scale: Scale = "sum",
+        seed: int = 0,
     ) -> None:
         super().__init__(num_instances, dim, scale=scale, seed=seed)
         self.maps = maps
         self.kernels = kernels
+        self.published = published
         self._register_state(learned=True)
 
     def initial_state(self) -> dict[str, Tensor]:
-        n, generator = self.num_instances, self.generator()
-
-        def uniform(*shape: int, inputs: int) -> Tensor:  # as torch starts a convolution
-            return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(9 * inputs)
-
+        n, k, generator = self.num_instances, self.kernels, self.generator()
+        if self.published:
+            return {
+                "first": gaussian(n, k, 1, 3, 3, generator=generator),
+                "second": gaussian(n, self.maps, k, 3, 3, generator=generator),
+            }
         return {
-            "first": uniform(n, self.kernels, 1, 3, 3, inputs=1),
-            "first_bias": uniform(n, self.kernels, inputs=1),
-            "second": uniform(n, self.maps, self.kernels, 3, 3, inputs=self.kernels),
-            "second_bias": uniform(n, self.maps, inputs=self.kernels),
+            "first": convolution_start(n, k, 1, 3, 3, inputs=9, generator=generator),
+            "first_bias": convolution_start(n, k, inputs=9, generator=generator),
+            "second": convolution_start(n, self.maps, k, 3, 3, inputs=9 * k, generator=generator),
+            "second_bias": convolution_start(n, self.maps, inputs=9 * k, generator=generator),
         }
 
-    def mix_images(self, images: Tensor) -> Tensor:
-        k = images.shape[1]
-        first, second = self.first[:k].flatten(0, 1), self.second[:k].flatten(0, 1)
-        a = F.conv2d(images, first, self.first_bias[:k].flatten(), padding=1, groups=k).tanh()
-        a = F.conv2d(a, second, self.second_bias[:k].flatten(), padding=1, groups=k).tanh()
-        return a.view(len(images), k, self.maps, self.side, self.side).sum(1)
+    def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
+        # A slot at a time stays in the cache: half the time of one grouped convolution.
+        total = torch.zeros((), dtype=images.dtype, device=images.device)
+        for i in range(images.shape[1]):
+            part = self.separate(images[:, i : i + 1], i)
+            total = total + (part if used is None else part * used[:, i, None, None, None])
+        return total
+
+    def separate(self, images: Tensor, slot: int) -> Tensor:
+        """(b 1 side side) -> (b c side side)."""
+        bias = (None, None) if self.published else (self.first_bias[slot], self.second_bias[slot])
+        a = F.conv2d(images, self.first[slot], bias[0], padding=1).tanh()
+        return F.conv2d(a, self.second[slot], bias[1], padding=1).tanh()

@@ -1,0 +1,108 @@
+"""`datamux reproduce`: the paper's MNIST figures, run here or as they were committed."""
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from datamux.cli.output import show_table
+
+OUT = Path("runs/reproduce")
+
+
+def reproduce(
+    figure: Annotated[str | None, typer.Argument(help="Which figure; --list lists them.")] = None,
+    list_figures: Annotated[bool, typer.Option("--list", help="List the figures, and stop.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the committed results; run nothing.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of every point.")] = 3,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of 60,000 groups; default: the figure's.")] = None,
+    n: Annotated[list[int], typer.Option("-n", help="Group sizes; default: the figure's.")] = [],
+    series: Annotated[list[str], typer.Option(help="Only these series; repeat the option for several.")] = [],
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at once, each in a process of one thread.")] = 1,
+    data_dir: Annotated[str | None, typer.Option(help="Folder that holds mnist/ (or DATAMUX_DATA).")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of runs and records; finished runs are kept.")] = OUT,
+    plot: Annotated[Path | None, typer.Option(help="Draw the figure into this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run a figure of the paper's MNIST experiments. An interrupted run goes on where it stopped."""
+    if list_figures:
+        return _list(as_json)
+    from datamux.reproduce.table import committed, rows_of
+
+    if figure is None:
+        raise ValueError("which figure? `datamux reproduce --list` lists them")
+    if show:
+        record = committed(figure)
+    else:
+        record = _run(figure, data_dir, out, seeds=seeds, epochs=epochs, sizes=n, series=series, jobs=jobs)
+    if plot is not None:
+        from datamux.reproduce.plots import draw_figure
+
+        draw_figure(record, plot)
+        typer.echo(f"drawn: {plot}", err=True)
+    rows = rows_of(record)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        _show(record, rows)
+
+
+def _run(figure: str, data_dir: str | None, out: Path, **options: Any) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from datamux.reproduce.figures import get_figure
+    from datamux.reproduce.run import run_figure
+    from datamux.tasks.images import load_mnist
+
+    get_figure(figure)
+    console = Console(stderr=True)
+    data = load_mnist(data_dir)
+    console.print(f"data: {data}", highlight=False)
+    with ExitStack() as stack:
+
+        def open_progress(total: float, done: float) -> Callable[[float], None]:
+            columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), "left:")
+            bar = Progress(*columns, TimeRemainingColumn(elapsed_when_finished=True), console=console)
+            stack.enter_context(bar)
+            task = bar.add_task(figure, total=total)
+            bar.advance(task, done)
+            return lambda cost: bar.advance(task, cost)
+
+        record = run_figure(figure, data, out, data_dir=data_dir, open_progress=open_progress, **options)
+    console.print(f"record: {out / figure}.json")
+    return record
+
+
+def _show(record: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    data = record["data"]
+    typer.echo(f"{record['figure']}: {data['source']}, {data['train']:,} training and {data['test']:,} test images")
+    show_table(
+        ("series", "n", "metric", "value", "spread", "seeds", "paper"),
+        [
+            (r["series"], str(r["n"]), r["metric"], f"{r['value']:.2f}", f"{r['spread']:.2f}", str(r["seeds"]),
+             "" if r["paper"] is None else f"{r['paper']:.2f}")
+            for r in rows
+        ],
+    )  # fmt: skip
+
+
+def _list(as_json: bool) -> None:
+    from datamux.reproduce.figures import FIGURES
+    from datamux.reproduce.table import has_record
+
+    rows = [
+        {"figure": f.name, "what": f.what, "series": [s.name for s in f.series], "committed": has_record(f.name)}
+        for f in FIGURES.values()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    show_table(
+        ("figure", "what", "series", "record"),
+        [(f.name, f.what, ", ".join(s.name for s in f.series), "yes" if has_record(f.name) else "not run yet")
+         for f in FIGURES.values()],
+    )  # fmt: skip

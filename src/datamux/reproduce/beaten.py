@@ -1,0 +1,47 @@
+"""Series that do better than the paper's with the same backbone, layer by layer and unit by unit.
+
+What differs from the paper: what is kept of an image and where it is put (the multiplexer), two layers a slot to read
+it (the demultiplexer), and the training. "identity" is the plain network, "ortho" and "nonlinear_8x" are the paper's
+multiplexers, all with our demultiplexer and training, so that one can tell what each change is worth.
+"""
+
+from dataclasses import replace
+
+from datamux.reproduce.series import Series
+from datamux.train.image_networks import Backbone, ImageNetwork
+from datamux.train.images import Protocol
+
+OURS = Protocol(
+    loss="cross_entropy",
+    optimiser="adamw",
+    rate=2e-3,
+    schedule="cosine",
+    weight_decay=1e-4,
+    groups=128,
+    steps=469,  # times 128 is 60,000 groups an epoch for 15 epochs, as in the paper
+)
+MIXED = (2, 4, 8, 16)
+RATES = {"mlp": 1e-3, "cnn": 2e-3}
+TWO_LAYERS = {"layers": 2, "hidden_dim": 64, "out_dim": 32, "activation": "gelu"}
+
+
+def _ours(name: str, backbone: Backbone, multiplexer: str, sizes: tuple[int, ...]) -> Series:
+    network = ImageNetwork(backbone, multiplexer, {}, TWO_LAYERS, tanh_readout=False)
+    # Learned dense maps want the smaller rate: at N = 8 with 4e-3 the MLP was at 80% where 1e-3 brought it to 90%.
+    return Series(name, network, replace(OURS, rate=RATES[backbone]), sizes)
+
+
+BEATEN: tuple[Series, ...] = (
+    _ours("mlp identity", "mlp", "identity", (1,)),
+    _ours("mlp ortho", "mlp", "ortho", MIXED),
+    _ours("mlp principal", "mlp", "principal", MIXED),
+    _ours("mlp learned_principal", "mlp", "learned_principal", MIXED),
+    # The CNN, its mixture no larger than one image.
+    _ours("cnn identity", "cnn", "identity", (1,)),
+    _ours("cnn ortho", "cnn", "ortho", MIXED),
+    _ours("cnn learned_mosaic", "cnn", "learned_mosaic", MIXED),
+    _ours("cnn tiles", "cnn", "tiles", MIXED),
+    # Mixtures of eight maps.
+    _ours("cnn tiles_8x", "cnn", "tiles_8x", MIXED),
+    _ours("cnn nonlinear_8x", "cnn", "nonlinear_8x", (8, 16)),
+)

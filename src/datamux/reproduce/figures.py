@@ -1,0 +1,92 @@
+"""What is in each figure: its series, each a network and a way to train it, and the group sizes.
+
+A series that ends in `_as_published` does what the published code does where that is a slip; beside it stands the
+corrected one. Knows settings alone; running and drawing are elsewhere.
+"""
+
+from dataclasses import dataclass, replace
+
+from datamux.errors import unknown_name
+from datamux.reproduce.beaten import BEATEN, OURS
+from datamux.reproduce.series import SIZES, Series
+from datamux.train.image_networks import Backbone, ImageNetwork
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    what: str
+    series: tuple[Series, ...] = ()
+    trained: bool = True  # every series at every size with every seed; else computed in one go
+
+    def selected(self, series: list[str], sizes: list[int], epochs: int | None) -> list[Series]:
+        """The series asked for (all, if none is), at the sizes and for the epochs asked for."""
+        names = [s.name for s in self.series]
+        for name in series:
+            if name not in names:
+                raise unknown_name(f"series of {self.name}", name, names)
+        for n in sizes:
+            if not 1 <= n <= 16:
+                raise ValueError(f"-n must be 1 to 16, got {n}")
+        chosen = [s for s in self.series if s.name in series or not series]
+        if epochs is not None:
+            chosen = [replace(s, protocol=replace(s.protocol, epochs=epochs)) for s in chosen]
+        return [replace(s, sizes=tuple(sizes) or s.sizes) for s in chosen]
+
+
+def _paper(backbone: Backbone, *multiplexers: str) -> tuple[Series, ...]:
+    """The paper's networks and protocol, one series a multiplexer."""
+    return tuple(Series(name, ImageNetwork(backbone, name), sizes=SIZES) for name in multiplexers)
+
+
+# Trained our way: most answers are right after five epochs. One mixture looks like noise, the other like digits.
+PICTURE = (
+    Series("ortho", ImageNetwork("mlp", "ortho", {"scale": "sqrt"}, tanh_readout=False), replace(OURS, epochs=5), (4,)),
+    Series(
+        "rotation",
+        ImageNetwork("cnn", "rotation", {"scale": "sqrt"}, tanh_readout=False),
+        replace(OURS, epochs=5),
+        (4,),
+    ),
+)
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure("mnist-mlp", "the MLP: accuracy against N", _paper("mlp", "identity", "ortho", "low_rank")),
+        Figure(
+            "mnist-cnn",
+            "the CNN: accuracy against N",
+            _paper("cnn", "identity", "ortho", "low_rank", "nonlinear_as_published", "nonlinear"),
+        ),
+        Figure(
+            "mnist-cnn-kernels",
+            "the CNN with multiplexers that keep neighbours together, as published and corrected",
+            _paper(
+                "cnn",
+                "rotation_as_published",
+                "rotation",
+                "random_kernel",
+                "learned_kernel",
+                "mosaic_as_published",
+                "mosaic",
+                "nonlinear_as_published",
+                "nonlinear",
+                "nonlinear_4x_as_published",
+                "nonlinear_4x",
+                "nonlinear_8x_as_published",
+                "nonlinear_8x",
+            ),
+        ),
+        Figure("mnist-pca", "the share of variance in 50 principal components: why 8 images should fit", trained=False),
+        Figure("mnist-beaten", "the same networks, better multiplexers, demultiplexers and training", BEATEN),
+        Figure("mnist-speed", "images a second against N, beside the accuracy", trained=False),
+        Figure("mnist-picture", "N digits, their mixture, and the N answers, as a picture", PICTURE, trained=False),
+    )
+}
+
+
+def get_figure(name: str) -> Figure:
+    if name not in FIGURES:
+        raise unknown_name("figure", name, FIGURES)
+    return FIGURES[name]

@@ -1,0 +1,58 @@
+"""Run a figure: every run that is not finished yet, then its record."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from datamux.errors import check_at_least_one
+from datamux.evaluate.records import write_record
+from datamux.reproduce.figures import get_figure
+from datamux.reproduce.pca import pca_record
+from datamux.reproduce.picture import picture_record
+from datamux.reproduce.runs import Progress, finished, perform_all, runs_of
+from datamux.reproduce.series import Series
+from datamux.reproduce.speed import speed_record
+from datamux.reproduce.table import training_record
+from datamux.tasks.images import Images
+
+OpenProgress = Callable[[float, float], Progress]  # given the cost of all runs and of those that are finished
+
+
+def run_figure(
+    name: str,
+    data: Images,
+    out: Path,
+    *,
+    seeds: int = 3,
+    epochs: int | None = None,
+    sizes: list[int] = [],  # noqa: B006 - never changed
+    series: list[str] = [],  # noqa: B006
+    jobs: int = 1,
+    data_dir: str | None = None,
+    open_progress: OpenProgress = lambda total, done: lambda cost: None,
+) -> dict[str, Any]:
+    """The record of a figure, which is also written to `out`. What was finished there before is not run again."""
+    figure = get_figure(name)
+    check_at_least_one("seeds", seeds)
+    check_at_least_one("jobs", jobs)
+    chosen = figure.selected(series, sizes, epochs)
+    if not figure.trained:
+        record = _computed(name, chosen, data, open_progress)
+    else:
+        runs = runs_of(chosen, seeds)
+        done = sum(run.cost for run in runs if finished(run, out, data) is not None)
+        progress = open_progress(sum(run.cost for run in runs), done)
+        perform_all(runs, out, data, jobs=jobs, data_dir=data_dir, progress=progress)
+        results = [result for run in runs if (result := finished(run, out, data)) is not None]
+        record = training_record(figure, chosen, runs, results, data)
+    write_record(record, out / f"{name}.json")
+    return record
+
+
+def _computed(name: str, chosen: list[Series], data: Images, open_progress: OpenProgress) -> dict[str, Any]:
+    if name == "mnist-pca":
+        return pca_record(data)
+    if name == "mnist-speed":
+        return speed_record(data)
+    first = chosen[0]
+    return picture_record(first, first.sizes[0], data, progress=open_progress(first.protocol.total, 0))

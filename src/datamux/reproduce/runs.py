@@ -1,0 +1,167 @@
+"""One run is a series at one group size with one seed. A finished run is a small file, so that nothing is run twice.
+
+A run's file is found again by its settings: change one, and it is another run. Several processes of one thread each
+share the work; one run is never split.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.managers import SyncManager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from datamux.reproduce.series import Series
+from datamux.tasks.images import Images, load_mnist
+from datamux.train.images import accuracy_by_slot, train_on_images
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    series: Series
+    n: int
+    seed: int
+
+    def settings(self, data: Images) -> dict[str, Any]:
+        """All that the result depends on."""
+        return {
+            "network": self.series.network.as_dict(),
+            "protocol": self.series.protocol.as_dict(),
+            "n": self.n,
+            "seed": self.seed,
+            "data": data.about(),
+        }
+
+    def file(self, folder: Path, data: Images) -> Path:
+        digest = hashlib.sha256(json.dumps(self.settings(data), sort_keys=True).encode()).hexdigest()[:10]
+        network = self.series.network
+        name = f"{network.backbone}-{network.multiplexer}-n{self.n}-seed{self.seed}-{digest}.json"
+        return folder / "runs" / name
+
+    @property
+    def cost(self) -> float:
+        """Roughly, milliseconds of training: for the progress bar and for starting long runs first."""
+        network = self.series.network
+        slot = (
+            3.5 if network.multiplexer.startswith("nonlinear") else 0.35 if network.multiplexer != "identity" else 0.1
+        )
+        pass_ = 1.0 if network.backbone == "mlp" else 4.0
+        return self.series.protocol.total * self.series.protocol.groups / 32 * (pass_ + slot * self.n)
+
+
+def runs_of(series: Sequence[Series], seeds: int) -> list[Run]:
+    return [Run(s, n, seed) for s in series for n in s.sizes for seed in range(seeds)]
+
+
+def finished(run: Run, folder: Path, data: Images) -> dict[str, Any] | None:
+    """The result of a run that was finished before."""
+    file = run.file(folder, data)
+    if not file.exists():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found["result"]  # type: ignore[no-any-return]
+
+
+def perform(run: Run, folder: Path, data: Images, progress: Progress = lambda cost: None) -> dict[str, Any]:
+    """Train, measure every slot, and keep the result."""
+    before = time.perf_counter()
+    total = run.series.protocol.total
+    model = run.series.network.build(run.n, dim=data.train_images.shape[1], seed=run.seed)
+    fit = getattr(model.multiplexer, "fit", None)
+    if fit is not None:
+        fit(data.train_images)
+    train_on_images(
+        model,
+        data,
+        run.series.protocol,
+        seed=run.seed,
+        progress=lambda steps: progress(run.cost * steps / total),
+    )
+    slots = accuracy_by_slot(model, data, seed=run.seed)
+    result = {
+        "n": run.n,
+        "seed": run.seed,
+        "accuracy": sum(slots) / len(slots),
+        "slots": slots,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "seconds": time.perf_counter() - before,
+    }
+    file = run.file(folder, data)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps({"settings": run.settings(data), "result": result}, indent=1) + "\n")
+    part.replace(file)  # at once, so that an interruption leaves no half of a file
+    return result
+
+
+def perform_all(
+    runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, data_dir: str | None, progress: Progress
+) -> None:
+    """Perform the runs that are not finished yet, long ones first; `jobs` at a time."""
+    waiting = sorted((run for run in runs if finished(run, folder, data) is None), key=lambda run: -run.cost)
+    if jobs == 1:
+        with one_thread():
+            for run in waiting:
+                perform(run, folder, data, progress)
+        return
+    context = multiprocessing.get_context("spawn")
+    with SyncManager(ctx=context) as manager:
+        told: Any = manager.Queue()
+        pool = ProcessPoolExecutor(jobs, context, _start_worker, (data_dir, told))
+        try:
+            futures = [pool.submit(_work, run, folder) for run in waiting]
+            _follow(futures, told, progress)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class one_thread:
+    """These networks are too small for a second thread to help; a second process does."""
+
+    def __enter__(self) -> None:
+        self.before = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        torch.set_num_threads(self.before)
+
+
+def _follow(futures: list["Future[None]"], told: Any, progress: Progress) -> None:
+    """Pass on what the workers tell until all are done; a failure of one is ours."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, timeout=0.5)
+        for cost in _drain(told):
+            progress(cost)
+        for future in done:
+            future.result()
+
+
+def _drain(told: Any) -> Iterator[float]:
+    while True:
+        try:
+            yield told.get_nowait()
+        except queue.Empty:
+            return
+
+
+_worker: dict[str, Any] = {}
+
+
+def _start_worker(data_dir: str | None, told: Any) -> None:
+    torch.set_num_threads(1)
+    _worker.update(data=load_mnist(data_dir), told=told)
+
+
+def _work(run: Run, folder: Path) -> None:
+    perform(run, folder, _worker["data"], _worker["told"].put)

@@ -1,0 +1,177 @@
+"""Training of the image networks, and their accuracy slot by slot.
+
+    squared         sum over slots of mean over rows and classes of 1/2 (y - out)^2,   y = +1 for the label, -1 else
+    cross_entropy   mean over rows of -log softmax(out)[label]
+
+The paper trains with SGD at a fixed rate on the squared error; an epoch is 1875 steps of 32 groups, so a network with n
+slots sees n times 60,000 images an epoch. As the error is summed over slots, every slot pulls as hard as the only slot
+of the plain network. Every other setting is ours.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from datamux.errors import check_at_least_one, check_choice
+from datamux.model import Multiplexed
+from datamux.tasks.images import Images
+
+Loss = Literal["squared", "cross_entropy"]
+Optimiser = Literal["sgd", "adamw"]
+Schedule = Literal["fixed", "cosine"]
+CLASSES = 10
+TOLD = 25  # steps between two reports of progress
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a network is trained. The defaults are the paper's.
+
+    `smoothing`: of labels, for cross-entropy. `shift`: training images move by up to so many pixels.
+    `averaging`: the network that is kept is a moving average over the steps, with this weight on the past.
+    """
+
+    loss: Loss = "squared"
+    optimiser: Optimiser = "sgd"
+    rate: float = 0.1
+    schedule: Schedule = "fixed"
+    weight_decay: float = 0.0
+    smoothing: float = 0.0
+    shift: int = 0
+    averaging: float = 0.0
+    groups: int = 32
+    steps: int = 1875  # an epoch
+    epochs: int = 15
+
+    def __post_init__(self) -> None:
+        check_choice("loss", self.loss, get_args(Loss))
+        check_choice("optimiser", self.optimiser, get_args(Optimiser))
+        check_choice("schedule", self.schedule, get_args(Schedule))
+        for name in ("groups", "steps", "epochs"):
+            check_at_least_one(name, getattr(self, name))
+
+    @property
+    def total(self) -> int:
+        return self.steps * self.epochs
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+PAPER = Protocol()
+
+
+def train_on_images(
+    model: nn.Module,
+    data: Images,
+    protocol: Protocol = PAPER,
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda steps: None,
+) -> None:
+    """Train on random groups; `progress` is told now and then how many steps were made since it was last told."""
+    generator = torch.Generator().manual_seed(seed)
+    n = model.num_instances if isinstance(model, Multiplexed) else 1
+    optimiser = _optimiser(model, protocol)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, protocol))
+    average = _Average(model, protocol.averaging) if protocol.averaging else None
+    model.train()
+    for step in range(1, protocol.total + 1):
+        rows = torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator)
+        images, labels = data.train_images[rows], data.train_labels[rows]
+        if protocol.shift:
+            images = shifted(images, protocol.shift, generator)
+        loss = loss_of(model(images), labels, n, protocol)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+        if average is not None:
+            average.update()
+        if step % TOLD == 0:
+            progress(TOLD)
+    progress(protocol.total % TOLD)
+    if average is not None:
+        average.keep()
+    model.eval()
+
+
+def loss_of(out: Tensor, labels: Tensor, slots: int, protocol: Protocol) -> Tensor:
+    """What the protocol minimises, from `out` (i c) and `labels` (i)."""
+    if protocol.loss == "squared":
+        target = F.one_hot(labels, CLASSES) * 2.0 - 1.0
+        return 0.5 * slots * F.mse_loss(out, target)
+    return F.cross_entropy(out, labels, label_smoothing=protocol.smoothing)
+
+
+def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
+    """Each image moved by up to `most` pixels up or down and left or right; what comes in is empty."""
+    side = math.isqrt(images.shape[1])
+    padded = F.pad(images.view(-1, side, side), (most,) * 4)
+    down, right = torch.randint(2 * most + 1, (2, len(images), 1), generator=generator)
+    line = torch.arange(side)
+    each = torch.arange(len(images))[:, None, None]
+    return padded[each, (down + line)[:, :, None], (right + line)[:, None, :]].flatten(1)
+
+
+@torch.inference_mode()
+def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int = 4000) -> list[float]:
+    """The accuracy of each slot on the whole test set: every image sits in every slot once.
+
+    The order of images is random; it moves on by one image after each pass, so that slots and neighbours change.
+    An incomplete last group is answered like any other.
+    """
+    n = model.num_instances if isinstance(model, Multiplexed) else 1
+    order = torch.randperm(len(data.test_labels), generator=torch.Generator().manual_seed(seed))
+    right, seen = torch.zeros(n), torch.zeros(n)
+    part = max(1, rows // n) * n  # whole groups
+    for turn in range(n):
+        turned = order.roll(turn)
+        for start in range(0, len(turned), part):
+            chosen = turned[start : start + part]
+            hits = (model(data.test_images[chosen]).argmax(-1) == data.test_labels[chosen]).float()
+            slot = torch.arange(len(chosen)) % n
+            right.index_add_(0, slot, hits)
+            seen.index_add_(0, slot, torch.ones_like(hits))
+    found: list[float] = (right / seen).tolist()
+    return found
+
+
+class _Average:
+    """A moving average of a network's weights; shorter at first, so that the start is forgotten."""
+
+    def __init__(self, model: nn.Module, weight: float) -> None:
+        self.model, self.weight, self.steps = model, weight, 0
+        self.kept = copy.deepcopy([p.data for p in model.parameters()])
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self.steps += 1
+        weight = min(self.weight, self.steps / (self.steps + 10))
+        torch._foreach_lerp_(self.kept, [p.data for p in self.model.parameters()], 1 - weight)
+
+    def keep(self) -> None:
+        for p, kept in zip(self.model.parameters(), self.kept, strict=True):
+            p.data.copy_(kept)
+
+
+def _optimiser(model: nn.Module, protocol: Protocol) -> torch.optim.Optimizer:
+    if protocol.optimiser == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=protocol.rate, weight_decay=protocol.weight_decay)
+    return torch.optim.AdamW(model.parameters(), lr=protocol.rate, weight_decay=protocol.weight_decay, fused=True)
+
+
+def _rate(step: int, protocol: Protocol) -> float:
+    """The share of the rate at `step`. Cosine: up over a fiftieth of the steps, down to nothing at the end."""
+    if protocol.schedule == "fixed":
+        return 1.0
+    rise = max(1, protocol.total // 50)
+    if step < rise:
+        return (step + 1) / rise
+    return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, protocol.total - rise)))
