@@ -12,8 +12,8 @@ from datamux import cli
 from datamux.evaluate.plots import draw_speed
 from datamux.inference.exported import run_onnx, run_openvino
 from datamux.tasks.files import read_rows
+from datamux.tasks.images import from_scikit_learn
 from datamux.tasks.task import get_task, load_split
-from datamux.train.digits import load_digits
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -52,7 +52,7 @@ def test_a_command_names_the_extra(module, monkeypatch, capsys):
     [
         ("onnxruntime", "onnx", lambda folder: run_onnx(folder / "model.onnx", [])),
         ("openvino", "openvino", lambda folder: run_openvino(folder / "model.xml", [])),
-        ("sklearn", "demo", lambda folder: load_digits()),
+        ("sklearn", "demo", lambda folder: from_scikit_learn()),
         ("pyarrow", "train", lambda folder: read_rows(folder / "rows.parquet")),
         ("datasets", "train", lambda folder: load_split(get_task("sst2"), "train")),
     ],
