@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from datamux.cli.output import keep, show_table
+from datamux.cli.output import check_can_draw, keep, show_table
 
 bench = typer.Typer(no_args_is_help=True, help="Throughput and memory against the plain model at its best batch size.")
 SIZES = [2, 10, 20, 40]
@@ -46,6 +46,7 @@ def speed(
 
     from datamux.evaluate.bench import run_speed
 
+    check_can_draw(plot)
     console = Console(stderr=True)
     found = run_speed(
         model=model,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from datamux.cli.output import keep, show_table
+from datamux.cli.output import check_can_draw, keep, show_table
 
 
 def frontier(
@@ -33,6 +33,7 @@ def frontier(
 
     from datamux.evaluate.frontier import Point, measure_frontier, recommend
 
+    check_can_draw(plot)
     notes = Console(stderr=True)
     found = measure_frontier(
         model,

@@ -26,3 +26,9 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def check_can_draw(plot: Path | None) -> None:
+    """Say that matplotlib is missing before anything is measured, not after."""
+    if plot is not None:
+        import matplotlib  # noqa: F401

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from datamux.cli.output import show_table
+from datamux.cli.output import check_can_draw, show_table
 
 OUT = Path("runs/reproduce")
 
@@ -34,6 +34,7 @@ def reproduce(
 
     if figure is None:
         raise ValueError("which figure? `datamux reproduce --list` lists them")
+    check_can_draw(plot)
     if show:
         record = committed(figure)
     else:

@@ -127,7 +127,10 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
             model.load_state_dict({name: given[name] for name in names}, strict=False)
         else:
             fresh.append(part)
-    logger.info("starting anew: %s", ", ".join(fresh) or "nothing")
+    lost = [part for part in fresh if ours and model.config.num_instances > 1 and part.endswith("multiplexer")]
+    logger.log(
+        logging.WARNING if lost else logging.INFO, "not taken from the start model: %s", ", ".join(fresh) or "nothing"
+    )
     return fresh
 
 
