@@ -40,9 +40,9 @@ class TransformerBackbone(Backbone):
 
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
         vectors: Tensor = x if x.is_floating_point() else self.words(x)
-        segments = _find_embedding(self.encoder, "token_type_embeddings")
         token_types = extra.get("token_type_ids")
-        if segments is not None and token_types is not None:
+        segments = None if token_types is None else _find_embedding(self.encoder, "token_type_embeddings")
+        if segments is not None:
             vectors = vectors + (segments(token_types) - segments.weight[0])
         if self._halves is None:
             return vectors
