@@ -11,6 +11,7 @@ Knows shapes and masks. Does not know Hugging Face classes, losses or labels.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,32 +120,48 @@ class Multiplexed(nn.Module):
         return self.backbone.encode(*self._mix_in_parts(x, own, extra))
 
     def _mix_in_parts(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """On a CPU, a few groups at a time: their vectors, (b n l d), then stay in the cache and never fill the memory.
+        """On a CPU, a little at a time: the vectors, (b n l d), then stay in the cache and never fill the memory.
 
         Not while training, where they are kept for the way back anyhow, nor while a graph is being recorded, nor where
         vectors come with the inputs or mixing is matrix products, which want to be large.
         """
-        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or x.is_floating_point()
-        if whole or x.device.type != "cpu" or self.backbone.embeds_deeply or not self.multiplexer.elementwise:
+        weights = self.multiplexer.weights(x.shape[1])
+        whole = torch.is_grad_enabled() or torch.compiler.is_compiling() or x.is_floating_point() or x.dim() != 3
+        if whole or weights is None or x.device.type != "cpu" or self.backbone.embeds_deeply:
             return self._mix(x, own, extra)
+        if not self.demultiplexer.prefix_length(x.shape[1]):
+            return self._accumulate(x, own, extra, weights)
         step = max(1, CACHED // max(1, x[:1].numel() * self.backbone.embedding_dim))
-        parts = [
-            self._mix(
-                x[start : start + step],
-                None if own is None else own[start : start + step],
-                {name: rows[start : start + step] for name, rows in extra.items()},
-            )
-            for start in range(0, len(x), step)
-        ]
+        parts = [self._mix(*_rows(slice(start, start + step), x, own, extra)) for start in range(0, len(x), step)]
         masks = [attended for _, attended in parts if attended is not None]
         return torch.cat([mixture for mixture, _ in parts]), torch.cat(masks) if masks else None
 
+    def _accumulate(
+        self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor], weights: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """One slot after the other of a few groups: what is read is added up where it is still close."""
+        groups, k, length = x.shape
+        mixture = weights.new_zeros(groups, length, self.backbone.embedding_dim)
+        step = max(1, CACHED // 4 // (length * self.backbone.embedding_dim))
+        for start in range(0, groups, step):
+            here = slice(start, start + step)
+            for slot in range(k):
+                ids, mask, more = _rows((here, slice(slot, slot + 1)), x, own, extra)
+                vectors = self.backbone.embed(ids, mask, **more).squeeze(1)
+                if mask is not None:
+                    vectors *= mask.squeeze(1).unsqueeze(-1)
+                mixture[here].addcmul_(vectors, weights[slot])
+        mixture *= self.multiplexer.factor(k, own).to(mixture.dtype).view(-1, 1, 1)
+        return mixture, None if own is None else own.any(1)
+
     def _mix(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """(b n l) -> the mixture (b p+l d), and where any of its instances has a token (b p+l)."""
-        vectors = self.backbone.embed(x, own, **extra)
-        vectors, slot_mask = self.demultiplexer.add_prefix(vectors, own)
-        attended = slot_mask.any(1) if slot_mask is not None and slot_mask.dim() == 3 else None
-        return self.multiplexer(vectors, slot_mask), attended
+        vectors, mask = self._embed(x, own, extra)
+        return self.multiplexer(vectors, mask), mask.any(1) if mask is not None and mask.dim() == 3 else None
+
+    def _embed(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """(b n l) -> vectors (b n p+l d), and where they stand for a token (b n p+l)."""
+        return self.demultiplexer.add_prefix(self.backbone.embed(x, own, **extra), own)
 
     def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """Take the instances of `encoded` apart, at the positions asked for: (b n r d).
@@ -177,3 +194,10 @@ class Multiplexed(nn.Module):
         occupied = grouping.occupied(x.device)  # b n
         has_tokens = x.dim() == (3 if x.is_floating_point() else 2)
         return occupied.unsqueeze(-1).expand(-1, -1, x.shape[1]) if has_tokens else occupied
+
+
+def _rows(
+    which: Any, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]
+) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+    """These groups (and slots) of everything that has them."""
+    return x[which], None if own is None else own[which], {name: rows[which] for name, rows in extra.items()}

@@ -157,9 +157,13 @@ def write_exported(runtime: TorchRuntime, folder: Path, to: str, *, int8: bool) 
         verbose=False,
     )
     if int8:
+        import onnx
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         full = file.rename(folder / "full.onnx")
+        graph = onnx.load(full)
+        del graph.graph.value_info[:]  # the exporter's notes on inner shapes are stale where it turned a weight round
+        onnx.save(graph, full)
         # Word vectors stay as they are: they cost no arithmetic, and everything is a sum of them.
         options = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True, "weight_type": QuantType.QInt8}
         quantize_dynamic(str(full), str(file), **options)

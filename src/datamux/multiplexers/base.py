@@ -7,6 +7,7 @@ Knows slots and padding. Does not know ids, encoders or heads.
 
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from datamux.errors import check_at_least_one, check_choice
@@ -21,10 +22,7 @@ class Multiplexer(SeededModule):
     `scale`: "mean" divides by the number k of slots in use, as in the paper. "sqrt" divides by sqrt(k), so that the
     mixture of independent inputs keeps the variance of one input: with "mean" words fade against the position
     vectors that an encoder adds afterwards. "sum" leaves the sum alone, as the published vision code does.
-    `elementwise`: every number of the mixture depends on the same number of the inputs alone.
     """
-
-    elementwise: bool = False
 
     def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
         check_at_least_one("num_instances", num_instances)
@@ -37,22 +35,33 @@ class Multiplexer(SeededModule):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Mix `x` (b k ... d), k <= num_instances. `mask` (b k ...) is True where a slot holds something."""
+        total = self.add_up(x, mask)
+        factor = self.factor(x.shape[1], mask)
+        return total * (factor if mask is None else factor.to(x.dtype).view(-1, *[1] * (x.dim() - 2)))
+
+    def add_up(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The sum over the slots, not yet scaled."""
         self._check(x)
         if mask is not None:
             mask = mask.view(*mask.shape, *[1] * (x.dim() - 1 - mask.dim()))
             x = x * mask.unsqueeze(-1).to(x.dtype)
-        return self.mix(x, mask) * self._factor(x, mask)
+        return self.mix(x, mask)
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The plain sum over slots of phi_i(x_i). Empty places of `x` are zero already."""
         raise TypeError(f"{type(self).__name__} must define mix()")
 
-    def _factor(self, x: Tensor, mask: Tensor | None) -> Tensor | float:
+    def weights(self, slots: int) -> Tensor | None:
+        """(n d) where a slot does no more than multiply each number of its input by its own; None otherwise."""
+        return None
+
+    def factor(self, slots: int, mask: Tensor | None = None) -> Tensor:
+        """What the sum over so many slots is scaled by: one number, or (b) where a mask says how many are in use."""
         power = {"mean": -1.0, "sqrt": -0.5, "sum": 0.0}[self.scale]
         if mask is None:
-            return float(x.shape[1] ** power)
-        used = mask.unsqueeze(-1).flatten(2).any(-1).sum(1).clamp(min=1)  # b
-        return used.to(x.dtype).pow(power).view(-1, *[1] * (x.dim() - 2))
+            return torch.tensor(float(slots**power))
+        used = mask.unsqueeze(-1).flatten(2).any(-1).sum(1).clamp(min=1)
+        return used.float().pow(power)
 
     def _check(self, x: Tensor) -> None:
         if x.dim() < 3 or x.shape[-1] != self.dim:

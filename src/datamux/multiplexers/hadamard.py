@@ -24,7 +24,6 @@ Keys = Literal["gaussian", "binary", "sign"]
 
 class Hadamard(Multiplexer):
     keys: Tensor  # n d
-    elementwise = True
 
     def __init__(
         self,
@@ -55,6 +54,9 @@ class Hadamard(Multiplexer):
         if self.key_norm is not None:
             keys = keys * (self.key_norm / keys.norm(dim=1, keepdim=True))
         return {"keys": keys}
+
+    def weights(self, slots: int) -> Tensor:
+        return self.keys[:slots]
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         keys = self.keys[: x.shape[1]].to(x.dtype)

@@ -5,13 +5,15 @@
 Paper: the "ID" baseline of the section on MLPs and CNNs (accuracy about 1/n). With one slot it is the plain network.
 """
 
+import torch
 from torch import Tensor
 
 from datamux.multiplexers.base import Multiplexer
 
 
 class Identity(Multiplexer):
-    elementwise = True
+    def weights(self, slots: int) -> Tensor:
+        return torch.ones(slots, self.dim)
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         return x.sum(1)
