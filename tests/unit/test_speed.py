@@ -38,6 +38,22 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
 
 
+def test_a_machine_that_slows_down_does_not_change_the_ratios():
+    now = 0.0
+
+    def contender(name, cost):
+        def work(instances, positions):
+            nonlocal now
+            now += instances * cost * (1 + now)  # ever slower
+
+        return Contender(name, work)
+
+    three = [contender("plain", 0.001), contender("a", 0.0005), contender("b", 0.0001)]
+    found = compare_speed(three, rounds=5, samples=64, positions=(256,), clock=lambda: now)
+    assert found[0].rates[0] > 2 * found[0].rates[-1]
+    assert [speed.ratio for speed in found] == pytest.approx([1.0, 2.0, 10.0], rel=0.04)
+
+
 def test_a_contender_may_name_its_rival():
     machine = Machine()
     plain, other = machine.contender("plain", 0.01, 0.0), machine.contender("other", 0.005, 0.0)

@@ -1,7 +1,11 @@
 """How many instances a second: contenders side by side, each at its best batch size, in interleaved rounds.
 
-Timings on a shared machine wander. So every round times every contender, ratios are taken within a round, and the
-median is reported with the lowest and the highest.
+Timings on a shared machine wander, by a third within minutes. So every round times every contender, and right before
+and right after it the one that it is compared with:
+
+    plain  A  plain  B  plain  C  plain        ratio of B = rate of B / rate of plain around it
+
+The median over the rounds is reported with the lowest and the highest.
 """
 
 import time
@@ -75,41 +79,57 @@ def compare_speed(
 
     A round of one contender takes about `seconds`, or exactly `samples` instances.
     """
-    tuned: list[
-        list[tuple[int, int]]
-    ] = []  # of each contender, the sizes that go into the rounds, and how many instances
+    sizes = []
     for contender in contenders:
         found = tune(contender, positions, seconds / 3, clock)
-        best = sorted(found, key=lambda size: -found[size])[:2]  # which of the two is better, the rounds decide
-        a_pass = [max(1, int(size // contender.tokens)) * contender.group_size for size in best]
-        # Whole passes: a contender must not pay for a pass that is mostly empty.
-        tuned.append(
-            [(b, samples or p * max(1, round(found[b] * seconds / p))) for b, p in zip(best, a_pass, strict=True)]
-        )
-        tell(f"{contender.name}: {found[best[0]]:,.0f} a second at {best[0]} positions a pass")
-    places = {contender.name: place for place, contender in enumerate(contenders)}
-    timed: list[dict[int, list[float]]] = [{size: [] for size, _ in sizes} for sizes in tuned]
+        sizes.append(_settle(contender, found, seconds / 3, samples, clock))
+        tell(f"{contender.name}: {found[sizes[-1][0]]:,.0f} a second at {sizes[-1][0]} positions a pass")
+
+    def timed(place: int) -> float:
+        best, instances = sizes[place]
+        return _rate(contenders[place], instances, best, clock)
+
+    names = [contender.name for contender in contenders]
+    rivals = [names.index(c.against) if c.against in names else 0 for c in contenders]
+    rates: list[list[float]] = [[] for _ in contenders]
+    ratios: list[list[float]] = [[] for _ in contenders]
     for number in range(rounds):
-        for seen, contender, sizes in zip(timed, contenders, tuned, strict=True):
-            for size, instances in sizes:
-                seen[size].append(_rate(contender, instances, size, clock))
+        seen = []  # of the first contender, which has no rival
+        for rival in dict.fromkeys(rivals):
+            before = timed(rival)
+            seen += [before] if rival == 0 else []
+            for place in (place for place, other in enumerate(rivals) if other == rival and place > 0):
+                rates[place].append(timed(place))
+                after = timed(rival)
+                seen += [after] if rival == 0 else []
+                ratios[place].append(rates[place][-1] * (1 / before + 1 / after) / 2)
+                before = after
+        rates[0].append(median(seen))
+        ratios[0].append(1.0)
         tell(f"round {number + 1} of {rounds}")
-    chosen = [max(sizes, key=lambda pair: median(seen[pair[0]])) for seen, sizes in zip(timed, tuned, strict=True)]
-    rates = [seen[size] for seen, (size, _) in zip(timed, chosen, strict=True)]
     return [
-        Speed(
-            name=contender.name,
-            group_size=contender.group_size,
-            positions=best,
-            instances=instances,
-            rates=seen,
-            ratios=[
-                mine / other for mine, other in zip(seen, rates[places.get(contender.against or "", 0)], strict=True)
-            ],
-            about=contender.about,
-        )
-        for contender, (best, instances), seen in zip(contenders, chosen, rates, strict=True)
+        Speed(c.name, c.group_size, best, instances, seen, own, c.about)
+        for c, (best, instances), seen, own in zip(contenders, sizes, rates, ratios, strict=True)
     ]
+
+
+def _settle(
+    contender: Contender, found: dict[int, float], seconds: float, samples: int | None, clock: Callable[[], float]
+) -> tuple[int, int]:
+    """(the better of the two best sizes, which run in turn; how many instances make a round)."""
+    best = sorted(found, key=lambda size: -found[size])[:2]
+
+    def instances(size: int, seconds: float) -> int:
+        # Whole passes: a contender must not pay for a pass that is mostly empty.
+        a_pass = max(1, int(size // contender.tokens)) * contender.group_size
+        return a_pass * max(1, round(found[size] * seconds / a_pass))
+
+    tried: dict[int, list[float]] = {size: [] for size in best}
+    for _ in range(3):
+        for size in best:
+            tried[size].append(_rate(contender, instances(size, seconds), size, clock))
+    chosen = max(best, key=lambda size: median(tried[size]))
+    return chosen, samples or instances(chosen, 3 * seconds)
 
 
 def tune(
