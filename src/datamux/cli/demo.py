@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.output import show_table
+
 GROUP_SIZES = (1, 2, 4, 8)
 
 
@@ -17,7 +19,6 @@ def demo(
     """Train the paper's MLP on 1,797 real digits for 1, 2, 4 and 8 images a pass, and measure each."""
     from rich.console import Console
     from rich.progress import track
-    from rich.table import Table
 
     from datamux.evaluate.speed import take_turns
     from datamux.tasks.images import from_scikit_learn
@@ -50,15 +51,15 @@ def demo(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("images a pass", "accuracy", "images/s", "against plain", box=None, pad_edge=False)
+    shown = []
     for row in rows:
         spread = f"{row['ratio']:.2f}x ({row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f})"
         name = "1 (plain)" if row["images_a_pass"] == 1 else f"{row['images_a_pass']}"
-        table.add_row(name, f"{row['accuracy']:.1%}", f"{row['images_a_second']:,.0f}", spread)
+        shown.append((name, f"{row['accuracy']:.1%}", f"{row['images_a_second']:,.0f}", spread))
     console = Console()
     console.print("The paper's MLP (64-100-20 a slot-10) on scikit-learn's digits, random orthogonal keys.")
     console.print(f"{len(data.train_labels)} training and {len(data.test_labels)} test images, {steps} steps.\n")
-    console.print(table)
+    show_table(("images a pass", "accuracy", "images/s", "against plain"), shown)
     console.print(
         "\nEvery row is one network with the same hidden layer; only the number of images in its input differs."
         "\nThis network is so small that mixing costs about as much as running it: the gain comes with depth."

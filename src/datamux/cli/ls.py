@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.output import show_table
+
 
 class Kind(StrEnum):
     multiplexers = "multiplexers"
@@ -27,13 +29,7 @@ def ls(
     if not rows:
         typer.echo(f"no {kind.value}")
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    view = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        view.add_row(*row.values())
-    Console().print(view)
+    show_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _strategies(kind: Kind) -> list[dict[str, str]]:

@@ -1,0 +1,51 @@
+"""Shipped models are found by their name, and only by that."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import datamux
+from conftest import tiny_encoder
+from datamux import zoo
+from datamux.cli import app
+
+CARD = {"what": "nothing in particular", "metric": "accuracy", "num_instances": 3, "scores": {"1": 0.5, "3": 0.25}}
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch, tokenizer):
+    """A zoo of one model, "toy"."""
+    home = tmp_path / "zoo"
+    datamux.multiplex(tiny_encoder(), 3).save_pretrained(home / "toy")
+    tokenizer.save_pretrained(home / "toy")
+    (home / "toy/card.json").write_text(json.dumps(CARD))
+    monkeypatch.setattr(zoo, "HOME", home)
+    monkeypatch.chdir(tmp_path)
+    return home
+
+
+def test_a_shipped_model_loads_by_its_name(shipped):
+    predictor = datamux.load("toy")
+    assert predictor.num_instances == 3
+    assert predictor(["good film", "bad film"])[0].keys() == {"label", "score"}
+
+
+def test_other_names_stay_as_they_are(shipped, tmp_path):
+    assert zoo.find_model("toy") == str(shipped / "toy")
+    assert zoo.find_model("somebody/toy") == "somebody/toy"
+    assert zoo.find_model("unknown") == "unknown"
+    (tmp_path / "toy").mkdir()
+    assert zoo.find_model("toy") == "toy", "a folder of that name in the working directory wins"
+
+
+def test_they_are_listed_with_their_scores(shipped):
+    (row,) = json.loads(CliRunner().invoke(app, ["ls", "models", "--json"]).stdout)
+    assert row["name"] == "toy"
+    assert row["texts a pass"] == "1 to 3"
+    assert row["score by texts a pass"] == "accuracy: 50.0 at 1, 25.0 at 3"
+
+
+def test_none_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "HOME", tmp_path)
+    assert CliRunner().invoke(app, ["ls", "models"]).stdout == "no models\n"
