@@ -1,6 +1,6 @@
 """How many instances a second: contenders side by side, each at its best batch size, in interleaved rounds.
 
-Timings on a shared machine wander, by a third within minutes. So every round times every contender, and right before
+Timings on a shared machine wander. So every round times every contender, and right before
 and right after it the one that it is compared with:
 
     plain  A  plain  B  plain  C  plain        ratio of B = rate of B / rate of plain around it
