@@ -1,29 +1,56 @@
 #!/usr/bin/env bash
-# What makes the retrieval warm-up work: short runs at capacity 10 that differ from the first in one thing each.
-#   DATAMUX_DATA=... experiments/ablation.sh       records go to experiments/results/ablation
+# What makes each stage work: short runs that differ from the first in one thing each.
+#   DATAMUX_DATA=... experiments/ablation.sh warmup      retrieval at capacity 10; records go to experiments/results/ablation
+#   DATAMUX_DATA=... experiments/ablation.sh task        SST-2 at capacity 20; records go to experiments/results/ablation-sst2
+# Wants the warm-up of small.sh (its tokenizer), and for the task its warm-up and plain SST-2 model.
 set -eu
 cd "$(dirname "$0")/.."
-runs=${RUNS:-runs} records=experiments/results/ablation
+runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-tokenizer=$runs/warmup-n20-seed0/tokenizer
-[ -d "$tokenizer" ] || { echo "run experiments/small.sh warmup first: its tokenizer is used here" >&2; exit 2; }
+warm=$runs/warmup-n20-seed0 plain=$runs/sst2-plain-seed0
+[ -d "$warm/tokenizer" ] || { echo "run experiments/small.sh warmup first: its tokenizer is used here" >&2; exit 2; }
 
 try() { # NAME SETTINGS...
   name=$1; shift
   settings=(); for setting in "$@"; do settings+=(--set "$setting"); done
-  $datamux train small/warmup-n20 -o "$runs/ablation-$name" --set model.tokenizer="$tokenizer" \
+  "try_$stage" "$name" "${settings[@]}"
+}
+try_warmup() {
+  $datamux train small/warmup-n20 -o "$runs/ablation-$1" --set model.tokenizer="$warm/tokenizer" \
     --set model.num_instances=10 --set 'model.demultiplexer_options={ hidden_dim = 512 }' --set warmup.steps=400 --set warmup.groups=24 \
     --set warmup.threshold=0.85 --set model.multiplexer=gaussian_hadamard \
-    --set run.eval_steps=400 --set run.save_steps=400 "${settings[@]}"
-  $datamux evaluate "$runs/ablation-$name/warmup/model" --task wikipedia_en -k 1 -k 5 -k 10 --record "$records/$name.json"
+    --set run.eval_steps=400 --set run.save_steps=400 "${@:2}"
+  [ -f "$records/ablation/$1.json" ] || $datamux evaluate "$runs/ablation-$1/warmup/model" --task wikipedia_en -k 1 -k 5 -k 10 \
+    --record "$records/ablation/$1.json"
+}
+try_task() {
+  $datamux train small/sst2-n20 -o "$runs/ablation-sst2-$1" --set model.start="$warm/warmup/model" --set task.steps=800 \
+    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=800 --set run.save_steps=800 "${@:2}"
+  [ -f "$records/ablation-sst2/$1.json" ] || $datamux evaluate "$runs/ablation-sst2-$1/task/model" --task sst2 --split validation \
+    --split test -k 1 -k 5 -k 20 --record "$records/ablation-sst2/$1.json"
 }
 
-try gate
-try key model.demultiplexer=key
-try index model.demultiplexer=index
-try mlp model.demultiplexer=mlp 'model.demultiplexer_options={ hidden_dim = 256 }'
-try dropout-0.1 model.dropout=0.1
-try mean-scale 'model.multiplexer_options={ scale = "mean" }'
-try sign-keys model.multiplexer=sign
-try no-curriculum warmup.start_size=10
-try one-instance-a-position warmup.objective=one
+stage=${1:-warmup}
+case $stage in
+  warmup)
+    try gate
+    try key model.demultiplexer=key
+    try index model.demultiplexer=index
+    try mlp model.demultiplexer=mlp 'model.demultiplexer_options={ hidden_dim = 256 }'
+    try dropout-0.1 model.dropout=0.1
+    try mean-scale 'model.multiplexer_options={ scale = "mean" }'
+    try sign-keys model.multiplexer=sign
+    try no-curriculum warmup.start_size=10
+    try one-instance-a-position warmup.objective=one
+    ;;
+  task)
+    try as-is
+    try first-token model.pooling=first
+    try no-teacher task.teacher="" task.distill_logits=0.0
+    try no-warmup model.start="" model.needs_start=false model.tokenizer="$warm/tokenizer"
+    try no-curriculum task.start_size=20
+    try one-size task.elastic=0.0
+    try no-retrieval task.alpha=0.0
+    ;;
+  *) echo "which stage? warmup or task, not $stage" >&2; exit 2 ;;
+esac

@@ -9,8 +9,10 @@ set -eu
 cd "$(dirname "$0")/.."
 encoder=$1 task=$2 seed=${3:-0} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
+near=0
 case $task in
   sst2) splits="--split validation --split test" ;;
+  conll2003) splits="--split test" near=2 ;; # heads see their neighbours in all that has less than the whole encoder
   *) splits="--split test" ;;
 esac
 run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record already
@@ -23,13 +25,13 @@ run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
 for m in ${MUX_LAYERS-2}; do
-  run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m"
+  run "n10-mux-layer-$m" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m" model.head_context="$near"
 done
 for layers in ${CUT-3 2 1}; do
   run "plain-$layers-layers" plain model.start="$encoder" model.keep_layers="$layers" task.teacher="$plain" \
-    task.distill_logits=0.7 task.distill_states=1.0
+    task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near"
 done
 for layers in ${CUT_MIXED:-}; do
   run "n10-mux-layer-1-of-$layers" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
-    task.teacher="$plain" model.mux_layer=1
+    task.teacher="$plain" model.mux_layer=1 model.head_context="$near"
 done
