@@ -46,7 +46,7 @@ clean: ## remove what the commands above made
 
 .venv/demo: .venv/python pyproject.toml constraints.txt
 	@echo "installing into .venv (a minute or two, once)"
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[demo]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[bench]"
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt

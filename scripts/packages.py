@@ -28,7 +28,14 @@ ROWS = "import pathlib; pathlib.Path('my.csv').write_text('text,label\\n' + 'goo
 SMALL = "--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.vocab_size=40 --set run.bf16=false"
 # What each extra is for: python to run, then commands.
 USES: dict[str, tuple[str, list[str]]] = {
-    "": (TINY, ["datamux ls multiplexers", "datamux predict model my.txt -o answers.csv"]),
+    "": (
+        TINY,
+        [
+            "datamux ls multiplexers",
+            "datamux demo --rounds 1 --seconds 0.05",
+            "datamux predict model my.txt -o answers.csv",
+        ],
+    ),
     "train": (
         ROWS,
         [
@@ -40,7 +47,6 @@ USES: dict[str, tuple[str, list[str]]] = {
         "",
         ["datamux bench speed --layers 1 --hidden 16 --heads 2 -k 2 --rounds 1 --seconds 0.01 --plot speed.png"],
     ),
-    "demo": ("", ["datamux demo --steps 5"]),
     "onnx": (TINY, ["datamux export model -o exported", "datamux predict exported my.txt -o answers.csv"]),
     "openvino": (
         TINY,

@@ -37,14 +37,21 @@ def test_bad_input_is_one_line_and_exit_code_2():
     assert "Traceback" not in done.stderr
 
 
-def test_demo_measures_accuracy_and_speed():
-    rows = json.loads(datamux("demo", "--json", "--steps", "1500").stdout)
-    assert [row["images_a_pass"] for row in rows] == [1, 2, 4, 8]
-    accuracy = [row["accuracy"] for row in rows]
-    assert accuracy[0] > 0.9
-    assert accuracy[1] > 0.8
-    assert accuracy[2] > 0.6
-    assert accuracy[3] > 0.4
-    for row in rows:
-        assert row["images_a_second"] > 0
-        assert row["ratio_lowest"] <= row["ratio"] <= row["ratio_highest"]
+def test_demo_answers_texts_and_measures(tmp_path):
+    texts = ("A wonderful film, and a joy from start to end.", "A terrible film, dull and stupid.")
+    plot = tmp_path / "demo.png"
+    done = datamux("demo", *texts, "--json", "--rounds", "1", "--seconds", "0.05", "--plot", str(plot))
+    sentiment, ner = json.loads(done.stdout)
+    assert plot.stat().st_size > 10_000
+    assert sentiment["texts"] == ner["texts"] == list(texts)
+    for answers in (sentiment["plain"], sentiment["mixed"]):
+        assert [answer["label"] for answer in answers] == ["positive", "negative"]
+    for model in (sentiment, ner):
+        assert [row["group_size"] for row in model["speeds"]] == [1, 2, 5, 10, 20]
+        assert all(row["lowest"] <= row["ratio"] <= row["highest"] for row in model["speeds"])
+
+
+def test_demo_shows_tables(tmp_path):
+    done = datamux("demo", "--rounds", "1", "--seconds", "0.05", "--plot", str(tmp_path / "demo.png"))
+    for shown in ("sentiment", "ner", "London (LOC)", "20 a pass", "against plain", "datamux predict"):
+        assert shown in done.stdout

@@ -113,7 +113,6 @@ def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, monkeypatch):
             tmp_path / folder,
             digits,
             jobs=jobs,
-            data_dir=None,
             progress=told.append if jobs == 2 else lambda c: None,
         )
     assert sum(told) == pytest.approx(sum(run.cost for run in work))

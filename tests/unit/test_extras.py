@@ -52,7 +52,7 @@ def test_a_command_names_the_extra(module, monkeypatch, capsys):
     [
         ("onnxruntime", "onnx", lambda folder: run_onnx(folder / "model.onnx", [])),
         ("openvino", "openvino", lambda folder: run_openvino(folder / "model.xml", [])),
-        ("sklearn", "demo", lambda folder: from_scikit_learn()),
+        ("sklearn", "train", lambda folder: from_scikit_learn()),
         ("pyarrow", "train", lambda folder: read_rows(folder / "rows.parquet")),
         ("datasets", "train", lambda folder: load_split(get_task("sst2"), "train")),
     ],

@@ -88,7 +88,12 @@ def test_a_folder_that_is_given_must_have_the_files(tmp_path):
         (gzip.compress(b"\0\0\x08\x03\0\0\0\x01"), "ends within its header"),
         (gzip.compress(idx(torch.zeros(2, 28, 28, dtype=torch.uint8))[:-1]), "its header"),
     ],
-    ids=["broken", "not idx", "short header", "short body"],  # gzip writes the time: the bytes differ between test processes
+    ids=[
+        "broken",
+        "not idx",
+        "short header",
+        "short body",
+    ],  # gzip writes the time: the bytes differ between test processes
 )
 def test_a_bad_file_is_named(folder, content, problem):
     file = folder / "mnist" / f"{FILES['train images']}.gz"
@@ -169,11 +174,21 @@ def test_without_anything_the_message_says_what_to_do(nowhere, monkeypatch):
 
 
 def test_enlarged_digits_are_the_same_digits():
-    small, large = from_scikit_learn(side=8), from_scikit_learn()
-    assert torch.equal(small.train_labels, large.train_labels)
-    assert small.side == 8
-    means = large.train_images.view(-1, 20, 20).mean((1, 2)), small.train_images.mean(1)
-    torch.testing.assert_close(*means, atol=0.06, rtol=0)
+    from sklearn.datasets import load_digits
+
+    found, digits = from_scikit_learn(), load_digits()
+    assert len(found.train_labels) + len(found.test_labels) == len(digits.target)
+    means = torch.cat([found.train_images, found.test_images]).mean(1), torch.tensor(digits.images).mean((1, 2)) / 16
+    torch.testing.assert_close(*(mean.double().sort().values for mean in means), atol=0.06, rtol=0)
+
+
+def test_a_sixth_can_be_held_out_to_choose_settings(folder):
+    data = from_idx_files(folder)
+    held = data.held_out()
+    assert torch.equal(torch.cat([held.train_images, held.test_images]), data.train_images)
+    assert torch.equal(torch.cat([held.train_labels, held.test_labels]), data.train_labels)
+    assert len(held.test_labels) == 2  # of seven
+    assert held.about()["source"] == "MNIST, held out of training"
 
 
 @pytest.mark.data

@@ -1,67 +1,82 @@
-"""`datamux demo`: the whole method on real digits, in well under a minute, with nothing to download."""
+"""`datamux demo`: the models in the package at work on this machine, beside the plain ones, with nothing to download."""
 
 import json
-from statistics import fmean, median
-from typing import Annotated
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from datamux.cli.output import show_table
 
-GROUP_SIZES = (1, 2, 4, 8)
+if TYPE_CHECKING:
+    from datamux.evaluate.demo import Shown
+
+WIDTH = 76  # letters of a text that are shown
+NEXT = """Next:
+  datamux demo "A text of yours." "And another."     the same with your texts
+  datamux predict sentiment IN.csv -o OUT.csv         a whole file
+  datamux train --train YOURS.csv --text TEXT --label LABEL --num-instances 10      your own classifier or tagger"""
 
 
 def demo(
-    steps: Annotated[int, typer.Option(min=1, help="Training steps of each network.")] = 3000,
-    seed: Annotated[int, typer.Option(help="Seed of weights, keys and batches.")] = 0,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts of yours; without any, ours are shown.")] = None,
+    plot: Annotated[Path, typer.Option(help="Where to draw what was measured.")] = Path("datamux-demo.png"),
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.3,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Train the paper's MLP on 1,797 real digits for 1, 2, 4 and 8 images a pass, and measure each."""
+    """Answer texts with the shipped models, many texts a pass, beside the plain models; then measure both here."""
     from rich.console import Console
-    from rich.progress import track
 
-    from datamux.evaluate.speed import take_turns
-    from datamux.tasks.images import from_scikit_learn
-    from datamux.train.image_networks import ImageNetwork
-    from datamux.train.images import Protocol, accuracy_by_slot, train_on_images
+    from datamux.evaluate.demo import SENTENCES, draw_demo, show_model
 
-    data = from_scikit_learn(side=8)
-    # This network has no normalisation, so the mixture must keep the size of one input.
-    network = ImageNetwork("mlp", "ortho", {"scale": "sqrt"})
-    protocol = Protocol(rate=0.2, steps=steps, epochs=1)
-    models = [network.build_plain(dim=64, seed=seed), *(network.build(n, dim=64, seed=seed) for n in GROUP_SIZES[1:])]
     progress = Console(stderr=True)
-    for model in track(models, description="training", console=progress, transient=True):
-        train_on_images(model, data, protocol, seed=seed)
-    rates = take_turns(models, data.test_images)
-    plain = rates[0]
-    rows = []
-    for n, model, seen in zip(GROUP_SIZES, models, rates, strict=True):
-        ratios = [mine / theirs for mine, theirs in zip(seen, plain, strict=True)]
-        rows.append(
-            {
-                "images_a_pass": n,
-                "accuracy": fmean(accuracy_by_slot(model, data)),
-                "images_a_second": median(seen),
-                "ratio": median(ratios),
-                "ratio_lowest": min(ratios),
-                "ratio_highest": max(ratios),
-            }
-        )
+    with progress.status("") as status:
+        shown = [
+            show_model(name, texts or [], seconds=seconds, rounds=rounds, tell=status.update) for name in SENTENCES
+        ]
+    drawn = find_spec("matplotlib") is not None
+    if drawn:
+        draw_demo(shown, plot)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        typer.echo(json.dumps([asdict(one) | {"equal": one.equal} for one in shown], indent=1))
         return
-    shown = []
-    for row in rows:
-        spread = f"{row['ratio']:.2f}x ({row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f})"
-        name = "1 (plain)" if row["images_a_pass"] == 1 else f"{row['images_a_pass']}"
-        shown.append((name, f"{row['accuracy']:.1%}", f"{row['images_a_second']:,.0f}", spread))
-    console = Console()
-    console.print("The paper's MLP (64-100-20 a slot-10) on scikit-learn's digits, random orthogonal keys.")
-    console.print(f"{len(data.train_labels)} training and {len(data.test_labels)} test images, {steps} steps.\n")
-    show_table(("images a pass", "accuracy", "images/s", "against plain"), shown)
-    console.print(
-        "\nEvery row is one network with the same hidden layer; only the number of images in its input differs."
-        "\nThis network is so small that mixing costs about as much as running it: the gain comes with depth."
-        "\nNext: README.md shows how to multiplex a Hugging Face encoder."
-    )
+    console = Console(highlight=False)
+    for one in shown:
+        _print_answers(console, one)
+        _print_speed(console, one)
+    console.print(f"drawn: {plot}" if drawn else "no plot without matplotlib: pip install 'datamux[bench]'")
+    console.print(NEXT, soft_wrap=True)
+
+
+def _print_answers(console: Any, one: "Shown") -> None:
+    console.print(f"\n[bold]{one.name}[/bold]: {len(one.texts)} texts, {one.group_size} of them in every pass")
+    rows = [
+        (_short(text), _words(plain), _words(mixed))
+        for text, plain, mixed in zip(one.texts, one.plain, one.mixed, strict=True)
+    ]
+    show_table(("text", "plain model", f"{one.group_size} a pass"), rows)
+    console.print(f"{one.equal:.0%} of the answers are those of the plain model.\n")
+
+
+def _print_speed(console: Any, one: "Shown") -> None:
+    rows = [
+        (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})",
+         f"{100 * r['score']:.1f}")
+        for r in one.speeds
+    ]  # fmt: skip
+    show_table(("", "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
+    console.print()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+def _words(answer: Any) -> str:
+    """An answer in a cell: the label and its score, or the spans."""
+    if isinstance(answer, dict):
+        return f"{answer['label']} {answer['score']:.0%}"
+    return ", ".join(f"{span['word']} ({span['entity_group']})" for span in answer) or "-"

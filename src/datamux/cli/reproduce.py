@@ -23,6 +23,9 @@ def reproduce(
     series: Annotated[list[str], typer.Option(help="Only these series; repeat the option for several.")] = [],
     jobs: Annotated[int, typer.Option(min=1, help="Runs at once, each in a process of one thread.")] = 1,
     data_dir: Annotated[str | None, typer.Option(help="Folder that holds mnist/ (or DATAMUX_DATA).")] = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Judge on the last sixth of the training images: to choose settings.")
+    ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of runs and records; finished runs are kept.")] = OUT,
     plot: Annotated[Path | None, typer.Option(help="Draw the figure into this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -38,7 +41,7 @@ def reproduce(
     if show:
         record = committed(figure)
     else:
-        record = _run(figure, data_dir, out, seeds=seeds, epochs=epochs, sizes=n, series=series, jobs=jobs)
+        record = _run(figure, data_dir, held_out, out, seeds=seeds, epochs=epochs, sizes=n, series=series, jobs=jobs)
     if plot is not None:
         from datamux.reproduce.plots import draw_figure
 
@@ -51,7 +54,7 @@ def reproduce(
         _show(record, rows)
 
 
-def _run(figure: str, data_dir: str | None, out: Path, **options: Any) -> dict[str, Any]:
+def _run(figure: str, data_dir: str | None, held_out: bool, out: Path, **options: Any) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -62,6 +65,7 @@ def _run(figure: str, data_dir: str | None, out: Path, **options: Any) -> dict[s
     get_figure(figure)
     console = Console(stderr=True)
     data = load_mnist(data_dir)
+    data = data.held_out() if held_out else data
     console.print(f"data: {data}", highlight=False)
     with ExitStack() as stack:
 
@@ -73,7 +77,7 @@ def _run(figure: str, data_dir: str | None, out: Path, **options: Any) -> dict[s
             bar.advance(task, done)
             return lambda cost: bar.advance(task, cost)
 
-        record = run_figure(figure, data, out, data_dir=data_dir, open_progress=open_progress, **options)
+        record = run_figure(figure, data, out, open_progress=open_progress, **options)
     console.print(f"record: {out / figure}.json")
     return record
 

@@ -156,20 +156,3 @@ def _rate(contender: Contender, instances: int, positions: int, clock: Callable[
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return instances / (clock() - before)
-
-
-@torch.inference_mode()
-def take_turns(
-    models: Sequence[torch.nn.Module], rows: torch.Tensor, *, count: int = 20_000, rounds: int = 7
-) -> list[list[float]]:
-    """Rows a second of each model in each round, `count` rows at once: for networks whose inputs are plain vectors."""
-    batch = rows[torch.arange(count) % len(rows)]
-    for model in models:
-        model(batch)
-    rates: list[list[float]] = [[] for _ in models]
-    for _ in range(rounds):
-        for model, seen in zip(models, rates, strict=True):
-            before = time.perf_counter()
-            model(batch)
-            seen.append(count / (time.perf_counter() - before))
-    return rates

@@ -28,7 +28,6 @@ def run_figure(
     sizes: list[int] = [],  # noqa: B006 - never changed
     series: list[str] = [],  # noqa: B006
     jobs: int = 1,
-    data_dir: str | None = None,
     open_progress: OpenProgress = lambda total, done: lambda cost: None,
 ) -> dict[str, Any]:
     """The record of a figure, which is also written to `out`. What was finished there before is not run again."""
@@ -42,7 +41,7 @@ def run_figure(
         runs = runs_of(chosen, seeds)
         done = sum(run.cost for run in runs if finished(run, out, data) is not None)
         progress = open_progress(sum(run.cost for run in runs), done)
-        perform_all(runs, out, data, jobs=jobs, data_dir=data_dir, progress=progress)
+        perform_all(runs, out, data, jobs=jobs, progress=progress)
         results = [result for run in runs if (result := finished(run, out, data)) is not None]
         record = training_record(figure, chosen, runs, results, data)
     write_record(record, out / f"{name}.json")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from datamux.reproduce.series import Series
-from datamux.tasks.images import Images, load_mnist
+from datamux.tasks.images import Images
 from datamux.train.images import accuracy_by_slot, train_on_images
 
 Progress = Callable[[float], None]
@@ -104,9 +104,7 @@ def perform(run: Run, folder: Path, data: Images, progress: Progress = lambda co
     return result
 
 
-def perform_all(
-    runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, data_dir: str | None, progress: Progress
-) -> None:
+def perform_all(runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, progress: Progress) -> None:
     """Perform the runs that are not finished yet, long ones first; `jobs` at a time."""
     waiting = sorted((run for run in runs if finished(run, folder, data) is None), key=lambda run: -run.cost)
     if jobs == 1:
@@ -117,7 +115,7 @@ def perform_all(
     context = multiprocessing.get_context("spawn")
     with SyncManager(ctx=context) as manager:
         told: Any = manager.Queue()
-        pool = ProcessPoolExecutor(jobs, context, _start_worker, (data_dir, told))
+        pool = ProcessPoolExecutor(jobs, context, _start_worker, (data, told))
         try:
             futures = [pool.submit(_work, run, folder) for run in waiting]
             _follow(futures, told, progress)
@@ -158,9 +156,9 @@ def _drain(told: Any) -> Iterator[float]:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(data_dir: str | None, told: Any) -> None:
+def _start_worker(data: Images, told: Any) -> None:
     torch.set_num_threads(1)
-    _worker.update(data=load_mnist(data_dir), told=told)
+    _worker.update(data=data, told=told)
 
 
 def _work(run: Run, folder: Path) -> None:

