@@ -1,4 +1,4 @@
-"""`datamux demo`: the models in the package at work on this machine, beside the plain ones, with nothing to download."""
+"""`datamux demo`: the models in the package at work on this machine, beside the plain ones; nothing to download."""
 
 import json
 from dataclasses import asdict
