@@ -20,7 +20,8 @@ from datamux.inference.runtime import MEMORY, Runtime, run_passes
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
 
 logger = logging.getLogger(__name__)
-WINDOW = 8192  # texts that are tokenised and sorted by length together
+WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
+GROUPS = 800  # groups, if that is more: with few groups, each would span many lengths and be half padding
 
 
 class Predictor:
@@ -82,7 +83,7 @@ class Predictor:
         group_size: int | None = None,
         top_k: int = 1,
         progress: bool = False,
-        window: int = WINDOW,
+        window: int | None = None,
         letters: int | None = None,
     ) -> Iterator[Answer]:
         """Answers in input order, while later texts are still being read and tokenised.
@@ -91,6 +92,7 @@ class Predictor:
         """
         k = self.num_instances if group_size is None else group_size
         check_group_size(k, self.num_instances)
+        window = max(WINDOW, GROUPS * k) if window is None else window
         check_at_least_one("window", window)
         check_at_least_one("top_k", top_k)
         if letters is None and progress and isinstance(texts, Sequence):

@@ -1,4 +1,4 @@
-"""Texts to token ids, and for taggers where each word stands. Asks the Rust tokenizer directly: the fast way."""
+"""Texts to token ids, and for taggers where each word stands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from datamux.inference.answers import Word
+from datamux.inference.pieces import Pieces, never_looks_across_spaces
 from datamux.tasks.rows import Rows
 
 Text = Any  # a str; a pair of them; a dict with "text" and "text_pair"; for taggers also a list of words
@@ -39,14 +40,20 @@ class Texts:
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # our own: calls change its settings
         self._backend.no_padding()
         self._backend.enable_truncation(max_tokens)
+        local = not token_level and never_looks_across_spaces(self._backend)
+        self._pieces = Pieces(self._backend, max_tokens) if local else None
 
     def window(self, texts: Sequence[Text]) -> Window:
         given = [_as_input(text, self.token_level) for text in texts]
+        pad_id = self.tokenizer.pad_token_id or 0
+        if self._pieces is not None and all(isinstance(text, str) for text in given):
+            ids, cut = self._pieces(given)
+            return Window(given, Rows(ids, pad_id=pad_id), [len(row) for row in ids], None, cut)
         encodings = self._encode(given)
         ids = [encoding.ids for encoding in encodings]
         pairs = any(isinstance(text, tuple) for text in given)
         types = [encoding.type_ids for encoding in encodings] if pairs else None
-        rows = Rows(ids, pad_id=self.tokenizer.pad_token_id or 0, token_types=types)
+        rows = Rows(ids, pad_id=pad_id, token_types=types)
         words = None
         if self.token_level:
             words = [_words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]

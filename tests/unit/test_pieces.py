@@ -1,0 +1,83 @@
+"""Remembered pieces give exactly the tokens of the tokenizer, whatever the text."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from datamux.inference import pieces
+from datamux.inference.pieces import Pieces, never_looks_across_spaces
+from datamux.inference.texts import Texts
+
+LETTERS = "abcdeAÉé"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCAB = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "bad", "##cab", ".", "中"]
+IDS = {token: number for number, token in enumerate(VOCAB)}
+
+
+def word_pieces(**options) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(IDS, unk_token="[UNK]", max_input_chars_per_word=8))
+    tokenizer.normalizer = normalizers.BertNormalizer(**options)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", IDS["[SEP]"]), ("[CLS]", IDS["[CLS]"]))
+    return tokenizer
+
+
+TOKENIZERS = [word_pieces(lowercase=False), word_pieces(lowercase=True)]
+parts = st.sampled_from([*"abcdeAÉé.中 \t\n\x1c\x85\u00a0\u0301\u200b", "  ", "bad", "[MASK]", "[SEP]", "aaaaaaaaaa"])
+
+
+@given(st.lists(st.lists(parts, max_size=12).map("".join), max_size=4), st.integers(2, 9))
+@example(["a\x1cb", "a\u0301", "[MASK].a", "", " "], 9)
+def test_tokens_and_cuts_are_those_of_the_tokenizer(texts, max_tokens):
+    for tokenizer in TOKENIZERS:
+        assert never_looks_across_spaces(tokenizer)
+        remembered = Pieces(tokenizer, max_tokens)
+        whole = Tokenizer.from_str(tokenizer.to_str())
+        whole.enable_truncation(max_tokens)
+        expected = whole.encode_batch(texts)
+        for _ in range(2):  # new, then remembered
+            rows, cut = remembered(texts)
+            assert rows == [encoding.ids for encoding in expected]
+            assert cut == sum(bool(encoding.overflowing) for encoding in expected)
+
+
+def test_too_many_pieces_are_forgotten(monkeypatch):
+    monkeypatch.setattr(pieces, "REMEMBERED", 2)
+    remembered = Pieces(TOKENIZERS[0], 9)
+    first = remembered(["a b c d"])
+    assert remembered(["bad"]) == Pieces(TOKENIZERS[0], 9)(["bad"])
+    assert list(remembered._known) == ["bad"]
+    assert remembered(["a b c d"]) == first
+
+
+def byte_pairs() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE({"a": 0, "Ġ": 1}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    return tokenizer
+
+
+def strips_spaces() -> Tokenizer:
+    tokenizer = word_pieces()
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    return tokenizer
+
+
+def cuts_on_the_left() -> Tokenizer:
+    tokenizer = word_pieces()
+    tokenizer.enable_truncation(5, direction="left")
+    return tokenizer
+
+
+@pytest.mark.parametrize("make", [byte_pairs, strips_spaces, cuts_on_the_left])
+def test_others_are_asked_text_by_text(make):
+    assert not never_looks_across_spaces(make())
+
+
+def test_the_predictor_uses_it_for_texts_but_not_for_pairs(tokenizer):
+    texts = Texts(tokenizer, 8, token_level=False)
+    assert texts._pieces is not None
+    assert texts.window(["good film", "the plot was not good . the plot was bad"]).cut == 1
+    assert texts.window([("good film", "bad film")]).rows.token_types is not None
+    assert Texts(tokenizer, 8, token_level=True)._pieces is None
