@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from datamux.tasks.files import BadFile, check_columns, read_lines, read_rows
+from datamux.tasks.files import BadFile, check_columns, iterate_rows, read_lines, read_rows
 
 ROWS = [{"text": "good, really", "label": "1"}, {"text": 'he said "no"', "label": "0"}]
 
@@ -32,8 +32,8 @@ def test_every_kind_gives_the_same_rows(tmp_path):
     [
         ("a.jsonl", '{"text": "x"}\n{"text": \n', r"a\.jsonl, row 2: is not JSON"),
         ("a.jsonl", "[1]\n", r"a\.jsonl, row 1: is not a JSON object"),
-        ("a.csv", "text,label\nx,1\ny\n", r"a\.csv, row 2: has fewer fields than the 2"),
-        ("a.csv", "text,label\nx,1,2\n", r"a\.csv, row 1: has more fields than the 2"),
+        ("a.csv", "text,label\nx,1\ny\n", r"a\.csv, row 2: has 1 fields, and the header 2"),
+        ("a.csv", "text,label\nx,1,2\n", r"a\.csv, row 1: has 3 fields, and the header 2"),
         ("a.csv", 'text,label\n"x,1\n', r"a\.csv, row \d+: is not well-formed"),
         ("a.parquet", "nonsense", r"a\.parquet: is not a parquet file"),
         ("a.xlsx", "", r"a\.xlsx: unknown kind of file '\.xlsx'; allowed: \.jsonl, \.csv"),
@@ -43,6 +43,23 @@ def test_bad_files(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(BadFile, match=message):
         read_rows(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"text,label\nx,1\n\nna\xefve,2\nz,3\n"),
+        ("a.jsonl", b'{"text": "x"}\n\n{"text": "na\xefve"}\n{"text": "z"}\n'),
+    ],
+)
+def test_a_row_that_is_not_utf_8_stops_no_other(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadFile, match=rf"{name}, row 2: is not UTF-8"):
+        read_rows(tmp_path / name)
+    (one, good), (two, bad), (three, fine) = iterate_rows(tmp_path / name)
+    assert (one["text"], three["text"], good, fine) == ("x", "z", None, None)
+    assert bad.startswith("is not UTF-8")
+    assert "na\ufffdve" in next(iter(two.values()))
 
 
 def test_missing_files_and_columns(tmp_path):

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
-from datamux.tasks.files import BadFile, Row
+from datamux.tasks.files import BadFile, Row, iterate_rows, printable, wrong_bytes
 
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -83,9 +83,8 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
         raise BadFile(source, f"unknown kind of file {suffix!r}; allowed: {', '.join(INPUTS)}, or - for stdin")
     if source != STDIN and not source.exists():
         raise BadFile(source, "no such file")
-    readers = {".txt": _lines, ".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
     columns = ["text"] if suffix == ".txt" else list(text)
-    for number, (row, problem) in enumerate(readers[suffix](source), 1):
+    for number, (row, problem) in enumerate(_lines(source) if suffix == ".txt" else iterate_rows(source), 1):
         if problem is None and number == 1:
             _check_header(source, row, columns)
         problem = problem or _missing(row, columns, token_level)
@@ -162,48 +161,12 @@ def _answered(
 
 
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
-    handle = sys.stdin if source == STDIN else source.open(encoding="utf-8", errors="replace")
+    handle = sys.stdin if source == STDIN else source.open(encoding="utf-8", errors="surrogateescape")
     with handle as lines:
         for line in lines:
-            yield {"text": line.rstrip("\r\n")}, None
-
-
-def _jsonl(source: Path) -> Iterator[tuple[Row, str | None]]:
-    with source.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                yield {"line": line.rstrip("\n")}, f"is not JSON: {error}"
-                continue
-            yield (row, None) if isinstance(row, dict) else ({"line": line.rstrip("\n")}, "is not a JSON object")
-
-
-def _csv(source: Path) -> Iterator[tuple[Row, str | None]]:
-    delimiter = "\t" if source.suffix.lower() == ".tsv" else ","
-    with source.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-        csv.field_size_limit(2**31 - 1)  # a long text is still a text
-        reader = csv.reader(handle, delimiter=delimiter, strict=True)
-        header = next(reader, [])
-        while True:
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield {}, f"is not well-formed: {error}"
-                continue
-            row = dict(zip(header, cells, strict=False))
-            wrong = len(cells) != len(header)
-            problem = f"has {len(cells)} fields, and the header {len(header)}" if wrong else None
-            yield (row | {"extra": cells[len(header) :]} if len(cells) > len(header) else row), problem
-
-
-def _parquet(source: Path) -> Iterator[tuple[Row, str | None]]:
-    import pyarrow.parquet as parquet
-
-    for batch in parquet.ParquetFile(source).iter_batches():
-        yield from ((row, None) for row in batch.to_pylist())
+            text = line.rstrip("\r\n")
+            problem = wrong_bytes(text)
+            yield {"text": printable(text) if problem else text}, problem
 
 
 def _check_header(source: Path, row: Row, columns: Sequence[str]) -> None:

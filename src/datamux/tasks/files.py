@@ -29,17 +29,24 @@ class BadFile(ValueError):
 
 
 def read_rows(file: Path) -> list[Row]:
-    """All rows of `file`, each a dict by column name."""
+    """All rows of `file`, each a dict by column name. The first bad row is an error."""
+    rows = []
+    for number, (row, problem) in enumerate(iterate_rows(file), 1):
+        if problem is not None:
+            raise BadFile(file, problem, number)
+        rows.append(row)
+    return rows
+
+
+def iterate_rows(file: Path) -> Iterator[tuple[Row, str | None]]:
+    """Row by row, each with what is wrong with it, if anything is; blank lines are no rows."""
     if not file.exists():
         raise BadFile(file, "no such file")
+    readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".tsv": _read_csv, ".parquet": _read_parquet}
     suffix = file.suffix.lower()
-    if suffix == ".jsonl":
-        return list(_read_jsonl(file))
-    if suffix in (".csv", ".tsv"):
-        return list(_read_csv(file, "\t" if suffix == ".tsv" else ","))
-    if suffix == ".parquet":
-        return _read_parquet(file)
-    raise BadFile(file, f"unknown kind of file {suffix!r}; allowed: {', '.join(SUFFIXES)}")
+    if suffix not in readers:
+        raise BadFile(file, f"unknown kind of file {suffix!r}; allowed: {', '.join(SUFFIXES)}")
+    return readers[suffix](file)
 
 
 def check_columns(file: Path, rows: list[Row], columns: list[str]) -> None:
@@ -73,42 +80,70 @@ def _open(file: Path) -> IO[str]:
     return handle
 
 
-def _read_jsonl(file: Path) -> Iterator[Row]:
-    for number, line in enumerate(read_lines(file), 1):
+def wrong_bytes(*texts: str) -> str | None:
+    """What is wrong with texts that were read with `surrogateescape`, if anything is."""
+    for text in texts:
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise BadFile(file, f"is not JSON: {error}", number) from error
-        if not isinstance(row, dict):
-            raise BadFile(file, "is not a JSON object", number)
-        yield row
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"is not UTF-8: {error}"
+    return None
 
 
-def _read_csv(file: Path, delimiter: str) -> Iterator[Row]:
-    with file.open(encoding="utf-8-sig", newline="") as handle:
-        reader = csv.DictReader(handle, delimiter=delimiter, strict=True)
-        try:
-            for number, row in enumerate(reader, 1):
-                columns = len(reader.fieldnames or ())
-                if None in row:
-                    raise BadFile(file, f"has more fields than the {columns} of the header", number)
-                if None in row.values():
-                    raise BadFile(file, f"has fewer fields than the {columns} of the header", number)
-                yield row
-        except csv.Error as error:
-            raise BadFile(file, f"is not well-formed: {error}", reader.line_num) from error
-        except UnicodeDecodeError as error:
-            raise BadFile(file, f"is not UTF-8: {error}") from error
+def _read_jsonl(file: Path) -> Iterator[tuple[Row, str | None]]:
+    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            text = line.strip()
+            if not text:
+                continue
+            problem = wrong_bytes(text)
+            row: Any = None
+            try:
+                row = json.loads(text)
+            except json.JSONDecodeError as error:
+                problem = problem or f"is not JSON: {error}"
+            if problem is None and not isinstance(row, dict):
+                problem = "is not a JSON object"
+            yield (row, None) if problem is None else ({"line": printable(text)}, problem)
 
 
-def _read_parquet(file: Path) -> list[Row]:
+def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
+    delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(2**31 - 1)  # a long text is still a text
+    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
+        reader = csv.reader(handle, delimiter=delimiter, strict=True)
+        header = next(reader, [])
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield {}, f"is not well-formed: {error}"
+                continue
+            if not cells:
+                continue
+            problem = wrong_bytes(*cells)
+            if len(cells) != len(header):
+                problem = problem or f"has {len(cells)} fields, and the header {len(header)}"
+            cells = [printable(cell) for cell in cells] if problem else cells
+            row: Row = dict(zip(header, cells, strict=False))
+            yield (row | {"extra": cells[len(header) :]} if len(cells) > len(header) else row), problem
+
+
+def _read_parquet(file: Path) -> Iterator[tuple[Row, str | None]]:
     try:
         import pyarrow
         import pyarrow.parquet as parquet
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("parquet files need: pip install 'datamux[train]'") from error
     try:
-        rows: list[Row] = parquet.read_table(file).to_pylist()
+        for batch in parquet.ParquetFile(file).iter_batches():
+            yield from ((row, None) for row in batch.to_pylist())
     except pyarrow.ArrowException as error:
         raise BadFile(file, f"is not a parquet file: {error}") from error
-    return rows
+
+
+def printable(text: str) -> str:
+    """Text that was read with `surrogateescape`, with a sign for every byte that is no text."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
