@@ -19,6 +19,7 @@ from datamux.evaluate.records import read_record
 from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.table import committed, has_record
 from datamux.reproduce.table import rows_of as rows_of_figure
+from datamux.zoo import shipped_models
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
@@ -290,11 +291,37 @@ def page() -> str:
     return "\n".join([*lines, *frontier_section(), *growth_section(), *ablation_sections(), *speed_section()])
 
 
-def readme() -> str:
-    """README.md with its table of SST-2 results as the records have it."""
-    before, start, rest = README.read_text().partition("<!-- results: sst2 -->\n")
+def fill(text: str, name: str, lines: list[str]) -> str:
+    """`text` with `lines` between the marks of `name`, if it has them."""
+    before, start, rest = text.partition(f"<!-- results: {name} -->\n")
+    if not start:
+        return text
     _, end, after = rest.partition("<!-- end of results -->")
-    return before + start + "\n".join(table("sst2")) + "\n" + end + after
+    return before + start + "\n".join(lines) + "\n" + end + after
+
+
+def readme() -> str:
+    """README.md with its tables of shipped models and of SST-2 results as the records have them."""
+    return fill(fill(README.read_text(), "zoo", zoo_table()), "sst2", table("sst2"))
+
+
+def zoo_table() -> list[str]:
+    """The models in the package: what each scores at each group size, and how fast it is there."""
+    cards = shipped_models()
+    sizes = sorted({int(k) for card in cards.values() for k in card["scores"]})
+    lines = [
+        "| model | measured on | million weights | " + " | ".join(f"k = {k}" for k in sizes) + " |",
+        "|---" * (3 + len(sizes)) + "|",
+    ]
+    for name, card in cards.items():
+        cells = []
+        for k in map(str, sizes):
+            score = f"{100 * card['scores'][k]:.1f}" if k in card["scores"] else ""
+            speed = card.get("speed", {}).get(k)
+            cells.append(f"{score} ({speed[0]:.1f}x)" if score and speed else score)
+        task = f"{TITLES[card['task']].partition(',')[0]}, {card['metric']}"
+        lines.append(f"| {name} | {task} | {card['parameters'] / 1e6:.1f} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def figure_table(name: str) -> list[str]:
@@ -332,10 +359,7 @@ def vision() -> str:
     """docs/vision.md with every figure's table as its record has it."""
     text = VISION.read_text()
     for name in FIGURES:
-        before, start, rest = text.partition(f"<!-- results: {name} -->\n")
-        if start:
-            _, end, after = rest.partition("<!-- end of results -->")
-            text = before + start + "\n".join(figure_table(name)) + "\n" + end + after
+        text = fill(text, name, figure_table(name))
     return text
 
 
