@@ -195,5 +195,8 @@ class Nonlinear(ImageMultiplexer):
     def separate(self, images: Tensor, slot: int) -> Tensor:
         """(b 1 side side) -> (b c side side)."""
         bias = (None, None) if self.published else (self.first_bias[slot], self.second_bias[slot])
-        a = F.conv2d(images, self.first[slot], bias[0], padding=1).tanh()
-        return F.conv2d(a, self.second[slot], bias[1], padding=1).tanh()
+        last = torch.channels_last  # in this layout the backward pass takes half the time
+        a = F.conv2d(
+            images.contiguous(memory_format=last), self.first[slot].contiguous(memory_format=last), bias[0], padding=1
+        ).tanh()
+        return F.conv2d(a, self.second[slot].contiguous(memory_format=last), bias[1], padding=1).tanh()
