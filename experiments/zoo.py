@@ -19,7 +19,7 @@ from datamux.tasks.task import get_task
 
 ROOT = Path(__file__).parents[1]
 RECORDS, ZOO = ROOT / "experiments/results/zoo", ROOT / "src/datamux/zoo"
-KEPT = ("config.json", "tokenizer.json", "tokenizer_config.json", "recipe.json")
+KEPT = ("tokenizer.json", "tokenizer_config.json", "recipe.json")
 EQUAL = 0.999  # the share of answers that half precision must not change
 ABOUT = {
     "sentiment": (
@@ -41,8 +41,7 @@ def main(name: str, source: str) -> None:
     parameters = sum(p.numel() for p in model.parameters())
     model.half().save_pretrained(folder)
     for file in KEPT:
-        if (Path(source) / file).exists() and file != "config.json":
-            shutil.copy(Path(source) / file, folder / file)
+        shutil.copy(Path(source) / file, folder / file)
     share = equal_answers(source, str(folder), record["task"])
     if share < EQUAL:
         shutil.rmtree(folder)
@@ -79,6 +78,7 @@ def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, A
         "metric": results[0]["metric"],
         "rows": results[0]["rows"],
         "num_instances": record["recipe"]["model"]["num_instances"],
+        "max_tokens": record["recipe"]["model"]["max_tokens"],
         "parameters": parameters,
         "scores": {str(row["group_size"]): row["score"] for row in results},
         "limits": limits,
@@ -122,8 +122,9 @@ def as_markdown(name: str, card: dict[str, Any]) -> str:
         ratio = card.get("speed", {}).get(k)
         shown = f"{ratio[0]:.1f}x ({ratio[1]:.1f} to {ratio[2]:.1f})" if ratio else ""
         lines.append(f"| {k} | {100 * score:.1f} | {shown} |")
-    lines += ["", card["limits"]]
-    lines += ["An answer depends a little on the texts that share its pass: never mix those of different customers."]
+    lines += ["", f"{card['limits']} Texts are cut at {card['max_tokens']} word pieces."]
+    if card["num_instances"] > 1:
+        lines += ["An answer depends a little on the texts that share its pass: never mix those of different customers."]
     lines += ["", "Trained by `experiments/zoo.sh`; the recipe is in `recipe.json`."]
     return "\n".join(lines) + "\n"
 
