@@ -2,7 +2,8 @@
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
-#   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model
+#   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
+#   TEACHER=FOLDER ...        a better one
 #   DEDICATED=1 ...           also a model for that one group size alone: is the elastic one as good there?
 #   TOKENIZER=FOLDER ...      the tokenizer of an earlier run, so that both can share their plain models
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
@@ -37,7 +38,7 @@ for size in ${SMALLER:-}; do
   layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size-seed$seed
   $datamux train "small/$task-plain" -o "$small" --set run.seed="$seed" --set model.tokenizer="$tokenizer" \
     --set model.layers="$layers" --set model.hidden="$hidden" --set model.heads="$(((hidden + 63) / 64))" \
-    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
+    --set task.teacher="${TEACHER:-$plain/task/model}" --set task.distill_logits=0.7
   judge "$small/task/model" "$task" "scratch-plain-${layers}l-${hidden}h-seed$seed" $splits
 done
 if [ -n "${DEDICATED:-}" ]; then
