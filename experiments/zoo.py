@@ -124,7 +124,7 @@ def as_markdown(name: str, card: dict[str, Any]) -> str:
         lines.append(f"| {k} | {100 * score:.1f} | {shown} |")
     lines += ["", f"{card['limits']} Texts are cut at {card['max_tokens']} word pieces."]
     if card["num_instances"] > 1:
-        lines += ["An answer depends a little on the texts that share its pass: never mix those of different customers."]
+        lines += ["An answer depends a little on who shares its pass: never mix the texts of different customers."]
     lines += ["", "Trained by `experiments/zoo.sh`; the recipe is in `recipe.json`."]
     return "\n".join(lines) + "\n"
 

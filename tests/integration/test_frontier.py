@@ -55,6 +55,18 @@ def test_the_plain_model_is_the_measure(models, tmp_path):
     assert any(p["best"] for p in points)
 
 
+def test_taggers_on_a_csv_of_words_and_tags(tmp_path, tokenizer):
+    labels = {0: "O", 1: "B-PER"}
+    multiplex(tiny_encoder(), 3, task="token-classification", id2label=labels).save_pretrained(tmp_path / "tagger")
+    tokenizer.save_pretrained(tmp_path / "tagger")
+    file = tmp_path / "own.csv"
+    file.write_text("text,label\n" + "anna works,B-PER O\nthe plot,O O\n" * 6)
+    found = measure_frontier(
+        [str(tmp_path / "tagger")], str(file), token_level=True, group_sizes=[1, 3], rounds=1, seconds=0.01
+    )
+    assert [point["group_size"] for point in found["results"]] == [1, 3]
+
+
 def test_speed_of_a_trained_model_from_texts(models, tmp_path, monkeypatch):
     folder = tmp_path / "sst2"
     folder.mkdir()

@@ -24,6 +24,9 @@ def frontier(
         "text"
     ],
     label: Annotated[str, typer.Option(help="Column of the label in a file of your own.")] = "label",
+    token_level: Annotated[
+        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw accuracy against throughput into this file.")] = None,
     record: Annotated[Path | None, typer.Option(help="Write a run record to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -48,6 +51,7 @@ def frontier(
         data_dir=data_dir,
         text=text,
         label=label,
+        token_level=token_level or None,
         tell=lambda text: notes.print(text, style="dim"),
     )
     keep(found, record, as_json)

@@ -1,5 +1,6 @@
 """`datamux train`: text to a trained multiplexed model."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,8 @@ def train(
     name = task.name if task is not None else str(recipe).removesuffix(".toml").replace("/", "-")
     folder = out or Path("runs") / f"{name}-n{resolved.model.num_instances}"
     final = run(resolved, folder, task=task, data_dir=data_dir)
+    if os.environ.get("RANK", "0") != "0":
+        return  # torchrun: one process speaks for all
     typer.echo(f"trained: {final}")
     if task is not None:
         columns = "".join(f" --text {column}" for column in text)

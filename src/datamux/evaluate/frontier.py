@@ -55,10 +55,11 @@ def measure_frontier(
     data_dir: str | None = None,
     text: Sequence[str] = ("text",),
     label: str = "label",
+    token_level: bool | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Score and time every model on every engine at every group size it has. Throughput is from texts to answers."""
-    chosen = find_task(task, splits, text, label)
+    chosen = find_task(task, splits, text, label, token_level)
     names = list(names) or list(models)
     if len(names) != len(models):
         raise ValueError(f"{len(models)} models and {len(names)} names for them: give one name each, or none")
