@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Accuracy against throughput of the models that small.sh, pretrained.sh and zoo.sh trained. Run nothing else meanwhile.
-#   DATAMUX_DATA=... experiments/frontier.sh TASK [SEED]      TASK: sst2 banking77 conll2003
+#   DATAMUX_DATA=... experiments/frontier.sh TASK      TASK: sst2 banking77 conll2003
 # The record goes to experiments/results/frontier, the picture to docs.
 set -eu
 cd "$(dirname "$0")/.."
-task=$1 seed=${2:-0} runs=${RUNS:-runs}
+task=$1 seed=0 runs=${RUNS:-runs}
 datamux=${DATAMUX:-.venv/bin/datamux}
 case $task in
   sst2) splits="--split validation --split test" zoo=zoo-sentiment ;;
   conll2003) splits="--split test" zoo=zoo-ner ;;
   *) splits="--split test" zoo=none ;;
 esac
+[ -d "$runs/minilm-$task-plain-6-layers-seed$seed/task/model" ] || { echo "run experiments/pretrained.sh first: all is compared with its plain model" >&2; exit 2; }
 models=()
 add() { [ ! -d "$runs/$2/task/model" ] || models+=(--name "$1" -m "$runs/$2/task/model"); }
 add "6 layers" "minilm-$task-plain-6-layers-seed$seed"
@@ -20,9 +21,9 @@ add "1 layer" "minilm-$task-plain-1-layers-seed$seed"
 add "6 layers, mixed after 2" "minilm-$task-n10-mux-layer-2-seed$seed"
 add "6 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-seed$seed"
 add "3 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-of-3-seed$seed"
-add "scratch 4L/256H" "$zoo-plain"
-add "scratch 4L/256H, mixed" "$zoo"
-add "scratch 1L/256H" "$task-plain-1x256-seed$seed"
-add "scratch 1L/64H" "$task-plain-1x64-seed$seed"
+add "small 4L/256H" "$zoo-plain"
+add "small 4L/256H, mixed" "$zoo"
+add "small 1L/256H" "$task-plain-1x256-taught-seed$seed"
+add "small 1L/64H" "$task-plain-1x64-taught-seed$seed"
 $datamux frontier "$task" "${models[@]}" $splits --engine bf16 --rounds 3 --seconds 0.7 \
   --record "experiments/results/frontier/$task.json" --plot "docs/frontier-$task.png" --max-drop 2.0

@@ -14,7 +14,7 @@ for name in "$@"; do
     wnut17) columns="--text tokens --label ner_tags" ;;
     *) echo "banking77 or wnut17, not $name" >&2; exit 2 ;;
   esac
-  for split in train test; do cp "$DATAMUX_DATA/$name/$split.jsonl" "$runs/own/$name-$split.jsonl"; done
+  for split in train test; do cp -p "$DATAMUX_DATA/$name/$split.jsonl" "$runs/own/$name-$split.jsonl"; done
   for kind in n10 plain; do
     model=$runs/own-$name-$kind plain=$([ "$kind" = plain ] && echo true || echo false)
     $datamux train --train "$runs/own/$name-train.jsonl" $columns --num-instances 10 -o "$model" --set run.plain="$plain"

@@ -160,7 +160,7 @@ def ablation_sections() -> list[str]:
         ]
         for name, record in sorted(records.items(), key=lambda item: -item[1]["results"][-1]["score"]):
             cells = [f"{100 * row['score']:.1f}" for row in record["results"]]
-            lines.append(f"| {name} | {record['training'][-1]['seconds'] / 60:.1f} | " + " | ".join(cells) + " |")
+            lines.append(f"| {name} | {minutes(record):.1f} | " + " | ".join(cells) + " |")
         lines.append("")
     return lines
 
@@ -308,6 +308,8 @@ def readme() -> str:
 def zoo_table() -> list[str]:
     """The models in the package: what each scores at each group size, and how fast it is there."""
     cards = shipped_models()
+    if not cards:
+        return ["None is packed yet: `experiments/zoo.sh`."]
     sizes = sorted({int(k) for card in cards.values() for k in card["scores"]})
     lines = [
         "| model | measured on | million weights | " + " | ".join(f"k = {k}" for k in sizes) + " |",
@@ -319,7 +321,7 @@ def zoo_table() -> list[str]:
             score = f"{100 * card['scores'][k]:.1f}" if k in card["scores"] else ""
             speed = card.get("speed", {}).get(k)
             cells.append(f"{score} ({speed[0]:.1f}x)" if score and speed else score)
-        task = f"{TITLES[card['task']].partition(',')[0]}, {card['metric']}"
+        task = f"{TITLES[card['task']]}, {card['metric']}"
         lines.append(f"| {name} | {task} | {card['parameters'] / 1e6:.1f} | " + " | ".join(cells) + " |")
     return lines
 

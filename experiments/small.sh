@@ -35,11 +35,11 @@ $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.st
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
 judge "$mux/task/model" "$task" "scratch-n$n-seed$seed" $splits
 for size in ${SMALLER:-}; do
-  layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size-seed$seed
+  layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size${TEACHER:+-taught}-seed$seed
   $datamux train "small/$task-plain" -o "$small" --set run.seed="$seed" --set model.tokenizer="$tokenizer" \
     --set model.layers="$layers" --set model.hidden="$hidden" --set model.heads="$(((hidden + 63) / 64))" \
     --set task.teacher="${TEACHER:-$plain/task/model}" --set task.distill_logits=0.7
-  judge "$small/task/model" "$task" "scratch-plain-${layers}l-${hidden}h-seed$seed" $splits
+  judge "$small/task/model" "$task" "scratch-plain-${layers}l-${hidden}h${TEACHER:+-taught}-seed$seed" $splits
 done
 if [ -n "${DEDICATED:-}" ]; then
   alone=$runs/$task-n$n-alone-seed$seed

@@ -27,7 +27,7 @@ ABOUT = {
         "Trained on sentences and phrases of film reviews (SST-2); other kinds of text are further from what it knows.",
     ),
     "ner": (
-        "Names of persons, organisations, places and others in English text",
+        "Names of persons, organisations, places and others in English text.",
         "Trained on news of 1996 (CoNLL-2003); it has seen few of the names of today.",
     ),
 }
@@ -86,7 +86,7 @@ def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, A
     speed = RECORDS / f"speed-{name}.json"
     if speed.exists():
         measured = read_record(speed)
-        rows = [row for row in measured["results"] if row["name"].startswith("gate")]
+        rows = [row for row in measured["results"] if row["model"] == "mixed"]
         card["speed"] = {str(r["group_size"]): [r["ratio"], r["lowest"], r["highest"]] for r in rows}
         card["hardware"] = measured["hardware"]
     return card
@@ -115,7 +115,7 @@ def as_markdown(name: str, card: dict[str, Any]) -> str:
         "",
         f"Measured on {card['task']} ({' and '.join(card['splits'])}, {card['rows']} rows), every row once:",
         "",
-        f"| texts a pass | {card['metric']} | times the plain model's throughput (lowest to highest round) |",
+        f"| texts a pass | {card['metric']} | times the plain throughput, texts to answers (lowest to highest) |",
         "|---|---|---|",
     ]
     for k, score in card["scores"].items():

@@ -9,18 +9,18 @@ encoder=$1 runs=${RUNS:-runs} records=experiments/results/zoo
 datamux=${DATAMUX:-.venv/bin/datamux} python=${PYTHON:-.venv/bin/python}
 experiments/small.sh warmup
 warm=$runs/warmup-n20-seed0
-for entry in sentiment:sst2:--texts:3000:5000 ner:conll2003::2500:3000; do
-  IFS=: read -r name task texts plain_steps steps <<< "$entry"
+for entry in "sentiment:sst2:--split validation --split test:3000:5000" "ner:conll2003:--split test:2500:3000"; do
+  IFS=: read -r name task splits plain_steps steps <<< "$entry"
   MUX_LAYERS="" CUT="" experiments/pretrained.sh "$encoder" "$task"
   teacher=$runs/minilm-$task-plain-6-layers-seed0/task/model
   learn=(--set task.teacher="$teacher" --set task.distill_logits=0.7 --set model.start="$warm/warmup/model")
   $datamux train "small/$task-plain" -o "$runs/zoo-$name-plain" "${learn[@]}" --set task.steps="$plain_steps"
   $datamux train "small/$task-n20" -o "$runs/zoo-$name" "${learn[@]}" --set task.steps="$steps"
   for model in $name $name-plain; do
-    [ -f "$records/$model.json" ] || $datamux evaluate "$runs/zoo-$model/task/model" --task "$task" --split validation --split test --record "$records/$model.json"
+    [ -f "$records/$model.json" ] || $datamux evaluate "$runs/zoo-$model/task/model" --task "$task" $splits --record "$records/$model.json"
   done
-  [ -f "$records/speed-$name.json" ] || $datamux bench speed --model "$runs/zoo-$name/task/model" $texts --lengths "$task" \
-    -k 1 -k 2 -k 5 -k 10 -k 20 --demultiplexer gate --record "$records/speed-$name.json"
+  [ -f "$records/speed-$name.json" ] || $datamux frontier "$task" --name plain -m "$runs/zoo-$name-plain/task/model" \
+    --name mixed -m "$runs/zoo-$name/task/model" $splits --groupings 1 --record "$records/speed-$name.json"
   for model in $name $name-plain; do
     $python experiments/zoo.py "$model" "$runs/zoo-$model/task/model"
   done

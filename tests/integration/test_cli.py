@@ -1,6 +1,7 @@
 """The command line, driven as a user would: through a subprocess."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,8 @@ from datamux.multiplexers import IMAGE_MULTIPLEXERS
 
 def datamux(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "datamux.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    wide = os.environ | {"COLUMNS": "250"}  # tables are not broken into lines
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=wide)
 
 
 def test_help_lists_the_commands():

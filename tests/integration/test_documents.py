@@ -152,7 +152,7 @@ def test_what_the_blocks_of_readme_give(folder):
             found.append({})
             exec(block.code, found[-1])
     assert [tuple(names["logits"].shape) for names in found if "logits" in names] == [(3, 2), (10, 3)]
-    assert [len(names["answers"]) for names in found if "answers" in names] == [2]
+    assert [len(names["answers"]) for names in found if "answers" in names] == [20, 2]
 
 
 def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):

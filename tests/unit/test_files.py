@@ -35,6 +35,7 @@ def test_every_kind_gives_the_same_rows(tmp_path):
         ("a.csv", "text,label\nx,1\ny\n", r"a\.csv, row 2: has 1 fields, and the header 2"),
         ("a.csv", "text,label\nx,1,2\n", r"a\.csv, row 1: has 3 fields, and the header 2"),
         ("a.csv", 'text,label\n"x,1\n', r"a\.csv, row \d+: is not well-formed"),
+        ("a.csv", '"te"xt,label\nx,1\n', r"a\.csv: its header is not well-formed"),
         ("a.parquet", "nonsense", r"a\.parquet: is not a parquet file"),
         ("a.xlsx", "", r"a\.xlsx: unknown kind of file '\.xlsx'; allowed: \.jsonl, \.csv"),
     ],
@@ -60,6 +61,19 @@ def test_a_row_that_is_not_utf_8_stops_no_other(tmp_path, name, content):
     assert (one["text"], three["text"], good, fine) == ("x", "z", None, None)
     assert bad.startswith("is not UTF-8")
     assert "na\ufffdve" in next(iter(two.values()))
+
+
+def test_a_header_that_is_not_utf_8(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"text,gr\xf6\xdfe\ngood,1\n")
+    with pytest.raises(BadFile, match="its header is not UTF-8"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_a_quote_that_never_closes_says_which_lines_it_took(tmp_path):
+    (tmp_path / "a.csv").write_text('id,text\n1,good\n2,"never closed\n3,fine\n')
+    *_, (row, problem) = iterate_rows(tmp_path / "a.csv")
+    assert row == {"lines": [3, 4]}
+    assert problem.startswith("is not well-formed")
 
 
 def test_missing_files_and_columns(tmp_path):

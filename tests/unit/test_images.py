@@ -177,9 +177,13 @@ def test_enlarged_digits_are_the_same_digits():
     from sklearn.datasets import load_digits
 
     found, digits = from_scikit_learn(), load_digits()
-    assert len(found.train_labels) + len(found.test_labels) == len(digits.target)
-    means = torch.cat([found.train_images, found.test_images]).mean(1), torch.tensor(digits.images).mean((1, 2)) / 16
-    torch.testing.assert_close(*(mean.double().sort().values for mean in means), atol=0.06, rtol=0)
+    images = torch.cat([found.train_images, found.test_images]).view(-1, 1, 20, 20)
+    small = torch.nn.functional.adaptive_avg_pool2d(images, 8).flatten(1)
+    known = torch.tensor(digits.images, dtype=torch.float32).flatten(1) / 16
+    nearest = torch.cdist(small, known).argmin(1)  # which digit is this?
+    assert len(nearest.unique()) > 0.95 * len(known)
+    right = torch.cat([found.train_labels, found.test_labels]) == torch.tensor(digits.target)[nearest]
+    assert right.float().mean() > 0.98
 
 
 def test_a_sixth_can_be_held_out_to_choose_settings(folder):

@@ -47,8 +47,10 @@ def test_too_many_pieces_are_forgotten(monkeypatch):
     monkeypatch.setattr(pieces, "REMEMBERED", 2)
     remembered = Pieces(TOKENIZERS[0], 9)
     first = remembered(["a b c d"])
+    older = remembered._known  # another thread may be reading it
     assert remembered(["bad"]) == Pieces(TOKENIZERS[0], 9)(["bad"])
     assert list(remembered._known) == ["bad"]
+    assert len(older) == 4
     assert remembered(["a b c d"]) == first
 
 
@@ -81,3 +83,27 @@ def test_the_predictor_uses_it_for_texts_but_not_for_pairs(tokenizer):
     assert texts.window(["good film", "the plot was not good . the plot was bad"]).cut == 1
     assert texts.window([("good film", "bad film")]).rows.token_types is not None
     assert Texts(tokenizer, 8, token_level=True)._pieces is None
+
+
+def test_long_pieces_are_not_remembered():
+    remembered = Pieces(TOKENIZERS[0], 99)
+    text = "a" + "." * 40
+    assert remembered([text, "a"])[0][0] == TOKENIZERS[0].encode(text).ids
+    assert list(remembered._known) == ["a"]
+
+
+def test_a_new_line_as_a_token_of_its_own_is_not_looked_up():
+    tokenizer = word_pieces()
+    tokenizer.add_tokens(["\n"])
+    assert not never_looks_across_spaces(tokenizer)
+
+
+def test_texts_are_cut_on_the_side_that_the_tokenizer_says(tokenizer):
+    tokenizer.truncation_side = "left"
+    try:
+        texts = Texts(tokenizer, 4, token_level=False)
+        assert texts._pieces is None
+        kept = texts.window(["good bad film plot"]).rows.ids.tolist()
+        assert kept == tokenizer("good bad film plot", truncation=True, max_length=4)["input_ids"]
+    finally:
+        tokenizer.truncation_side = "right"

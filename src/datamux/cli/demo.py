@@ -32,43 +32,50 @@ def demo(
 
     from datamux.evaluate.demo import SENTENCES, draw_demo, show_model
 
+    if not plot.parent.is_dir():
+        raise ValueError(f"no such folder for the plot: {plot.parent}")
     progress = Console(stderr=True)
     with progress.status("") as status:
         shown = [
             show_model(name, texts or [], seconds=seconds, rounds=rounds, tell=status.update) for name in SENTENCES
         ]
-    drawn = find_spec("matplotlib") is not None
-    if drawn:
-        draw_demo(shown, plot)
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"equal": one.equal} for one in shown], indent=1))
-        return
-    console = Console(highlight=False)
-    for one in shown:
-        _print_answers(console, one)
-        _print_speed(console, one)
-    console.print(f"drawn: {plot}" if drawn else "no plot without matplotlib: pip install 'datamux[bench]'")
-    console.print(NEXT, soft_wrap=True)
+    else:
+        for one in shown:
+            _print_answers(one)
+            _print_speed(one)
+    if find_spec("matplotlib") is None:
+        typer.echo("no plot without matplotlib: pip install 'datamux[bench]'", err=True)
+    else:
+        draw_demo(shown, plot)
+        typer.echo(f"drawn: {plot}", err=True)
+    if not as_json:
+        typer.echo(NEXT)
 
 
-def _print_answers(console: Any, one: "Shown") -> None:
-    console.print(f"\n[bold]{one.name}[/bold]: {len(one.texts)} texts, {one.group_size} of them in every pass")
+def _print_answers(one: "Shown") -> None:
+    company = -len(one.texts) % one.group_size
+    typer.echo(
+        f"\n{one.name}: {len(one.texts)} texts, {one.group_size} in every pass"
+        + (f" ({company} of ours among them)" if company else "")
+    )
     rows = [
         (_short(text), _words(plain), _words(mixed))
         for text, plain, mixed in zip(one.texts, one.plain, one.mixed, strict=True)
     ]
     show_table(("text", "plain model", f"{one.group_size} a pass"), rows)
-    console.print(f"{one.equal:.0%} of the answers are those of the plain model.\n")
+    typer.echo(f"{one.equal:.0%} of the answers are those of the plain model.\n")
 
 
-def _print_speed(console: Any, one: "Shown") -> None:
+def _print_speed(one: "Shown") -> None:
     rows = [
         (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})",
          f"{100 * r['score']:.1f}")
         for r in one.speeds
     ]  # fmt: skip
     show_table(("", "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
-    console.print()
+    typer.echo("The sentences above, over and over, from texts to answers.\n")
 
 
 def _short(text: str) -> str:

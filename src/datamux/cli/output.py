@@ -20,11 +20,12 @@ def keep(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*titles, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # a text may look like markup
     Console().print(table)
 
 

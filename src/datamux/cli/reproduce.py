@@ -65,7 +65,7 @@ def _run(figure: str, data_dir: str | None, held_out: bool, out: Path, **options
     get_figure(figure)
     console = Console(stderr=True)
     data = load_mnist(data_dir)
-    data = data.held_out() if held_out else data
+    data, out = (data.held_out(), out / "held-out") if held_out else (data, out)
     console.print(f"data: {data}", highlight=False)
     with ExitStack() as stack:
 

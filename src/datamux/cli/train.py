@@ -61,5 +61,6 @@ def train(
     typer.echo(f"trained: {final}")
     if task is not None:
         columns = "".join(f" --text {column}" for column in text)
-        typer.echo(f"how good it is:  datamux evaluate {final} --task TEST_FILE{columns} --label {label}")
+        words = " --token-level" if token_level else ""
+        typer.echo(f"how good it is:  datamux evaluate {final} --task TEST_FILE{columns} --label {label}{words}")
         typer.echo(f"use it:          datamux predict {final} FILE -o ANSWERS.csv{columns}")

@@ -115,17 +115,17 @@ class FromIds:
 
 
 class FromTexts:
-    """The same with tokenising and answers: what a user waits for."""
+    """The same with tokenising and answers: what a user waits for. Every call goes on where the last one stopped."""
 
     def __init__(self, predictor: Predictor, texts: Sequence[Text], group_size: int) -> None:
         self.predictor = predictor
-        self.texts = texts
+        self.texts = cycle(texts)
         self.group_size = group_size
 
     def __call__(self, instances: int, positions: int) -> None:
         self.predictor.positions = positions
         self.predictor.memory = MEMORY
-        for _ in self.predictor.stream(islice(cycle(self.texts), instances), group_size=self.group_size):
+        for _ in self.predictor.stream(islice(self.texts, instances), group_size=self.group_size):
             pass
 
 

@@ -5,6 +5,7 @@ with the next row; the output itself is written at the end, in one piece.
 """
 
 import csv
+import io
 import json
 import sys
 from collections import deque
@@ -84,10 +85,12 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
     if source != STDIN and not source.exists():
         raise BadFile(source, "no such file")
     columns = ["text"] if suffix == ".txt" else list(text)
+    checked = False
     for number, (row, problem) in enumerate(_lines(source) if suffix == ".txt" else iterate_rows(source), 1):
-        if problem is None and number == 1:
+        if problem is None and not checked:
             _check_header(source, row, columns)
-        problem = problem or _missing(row, columns, token_level)
+            checked = True
+        problem = problem or _missing(row, columns, token_level) or _not_text(row)
         given = None if problem else [row[column] for column in columns]
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
 
@@ -161,12 +164,20 @@ def _answered(
 
 
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
-    handle = sys.stdin if source == STDIN else source.open(encoding="utf-8", errors="surrogateescape")
-    with handle as lines:
+    with _open(source) as lines:
         for line in lines:
             text = line.rstrip("\r\n")
             problem = wrong_bytes(text)
             yield {"text": printable(text) if problem else text}, problem
+
+
+def _open(source: Path) -> IO[str]:
+    if source != STDIN:
+        return source.open(encoding="utf-8", errors="surrogateescape")
+    try:
+        return open(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False)
+    except io.UnsupportedOperation:  # a stand-in without a file
+        return sys.stdin
 
 
 def _check_header(source: Path, row: Row, columns: Sequence[str]) -> None:
@@ -184,11 +195,12 @@ def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
         words = token_level and isinstance(value, list) and all(isinstance(word, str) for word in value)
         if not isinstance(value, str) and not words:
             return f"column {column!r} holds {value!r}, not a text"
-        try:
-            "".join(value).encode()
-        except UnicodeEncodeError as error:
-            return f"column {column!r} is not Unicode text: {error}"
     return None
+
+
+def _not_text(row: Row) -> str | None:
+    """JSON can hold half characters, in any column, which cannot be written again."""
+    return wrong_bytes(json.dumps(row, ensure_ascii=False, default=str))
 
 
 def _write_rows(handle: IO[str], suffix: str, rows: Sequence[Row]) -> None:

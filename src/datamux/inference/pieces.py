@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-REMEMBERED = 1_000_000  # pieces; when there are more, all are forgotten
+REMEMBERED = 500_000  # pieces; when there are more, all are forgotten
+LONGEST = 32  # letters of a piece that is remembered: longer ones are hardly seen again
 NORMALIZERS = (None, "BertNormalizer", "Lowercase")
 PRE_TOKENIZERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 
@@ -30,8 +31,8 @@ class Pieces:
     def __call__(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
         """(the ids of each text, how many texts were cut)."""
         split = [text.split(" ") for text in texts]
-        self._learn({piece for pieces in split for piece in pieces})
-        known, before, after, room = self._known, self._before, self._after, self._room
+        known = self._learned({piece for pieces in split for piece in pieces})
+        before, after, room = self._before, self._after, self._room
         rows, cut = [], 0
         for pieces in split:
             row = before.copy()
@@ -44,12 +45,16 @@ class Pieces:
             rows.append(row)
         return rows, cut
 
-    def _learn(self, pieces: set[str]) -> None:
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-        new = [piece for piece in pieces if piece not in self._known]
+    def _learned(self, pieces: set[str]) -> dict[str, list[int]]:
+        """A table that has all of `pieces`. Tables only grow: another thread may be reading an older one."""
+        known = self._known if len(self._known) < REMEMBERED else {}
+        new = [piece for piece in pieces if piece not in known]
         found = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
-        self._known.update((piece, encoding.ids) for piece, encoding in zip(new, found, strict=True))
+        pairs = [(piece, encoding.ids) for piece, encoding in zip(new, found, strict=True)]
+        known.update(pair for pair in pairs if len(pair[0]) <= LONGEST)
+        self._known = known
+        long = {piece: ids for piece, ids in pairs if len(piece) > LONGEST}
+        return known | long if long else known
 
 
 def never_looks_across_spaces(tokenizer: Tokenizer) -> bool:
@@ -57,7 +62,9 @@ def never_looks_across_spaces(tokenizer: Tokenizer) -> bool:
     settings = json.loads(tokenizer.to_str())
     kinds = [(settings[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer")]
     added = settings["added_tokens"]
-    plain = not any(t["lstrip"] or t["rstrip"] or t["single_word"] or " " in t["content"] for t in added)
+    plain = not any(
+        t["lstrip"] or t["rstrip"] or t["single_word"] or any(map(str.isspace, t["content"])) for t in added
+    )
     right = (settings["truncation"] or {}).get("direction", "Right") == "Right"
     word = tokenizer.encode("a")
     return (

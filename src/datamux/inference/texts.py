@@ -39,7 +39,7 @@ class Texts:
         self.token_level = token_level
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # our own: calls change its settings
         self._backend.no_padding()
-        self._backend.enable_truncation(max_tokens)
+        self._backend.enable_truncation(max_tokens, direction=tokenizer.truncation_side)
         local = not token_level and never_looks_across_spaces(self._backend)
         self._pieces = Pieces(self._backend, max_tokens) if local else None
 

@@ -112,14 +112,20 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
     csv.field_size_limit(2**31 - 1)  # a long text is still a text
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
         reader = csv.reader(handle, delimiter=delimiter, strict=True)
-        header = next(reader, [])
+        try:
+            header = next(reader, [])
+        except csv.Error as error:
+            raise BadFile(file, f"its header is not well-formed: {error}") from error
+        if problem := wrong_bytes(*header):
+            raise BadFile(file, f"its header {problem}")
         while True:
+            start = reader.line_num + 1
             try:
                 cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield {}, f"is not well-formed: {error}"
+                yield {"lines": [start, reader.line_num]}, f"is not well-formed: {error}"
                 continue
             if not cells:
                 continue
