@@ -70,13 +70,14 @@ class RetrievalObjective:
     """Stage one. `kind` "one" is the paper's: one random instance a position, all words; "all" asks every slot.
 
     Where the input was masked (it differs from the label), the word must come from context: masked-word prediction.
-    `teacher`: match the token states of this plain encoder as well, by cosine.
+    `teacher`: match the token states of this plain encoder as well, by cosine; `weight` is then that of the rest.
     """
 
     kind: Literal["all", "one"] = "all"
     candidates: int = 1024
     positions: int = 4096
     teacher: PreTrainedModel | None = None
+    weight: float = 1.0
     metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
@@ -105,7 +106,7 @@ class RetrievalObjective:
         if self.teacher is not None:
             distance = state_distance(z, teacher_states(self.teacher, inputs), mask)
             self.metrics["state_distance"] = float(distance.detach())
-            loss = loss + 2 * distance
+            loss = self.weight * loss + 2 * distance
         return loss
 
 

@@ -50,7 +50,8 @@ class WarmupSettings:
     candidates: int = 1024
     positions: int = 4096
     mask_rate: float = 0.0
-    teacher: str = ""
+    teacher: str = ""  # whose token states are matched as well
+    retrieval: float = 1.0  # the weight of retrieval beside them
     start_size: int = 2
     growth: float = 1.5
     threshold: float = 0.85

@@ -97,6 +97,7 @@ def warm_up(
         candidates=settings.candidates,
         positions=settings.positions,
         teacher=load_teacher(settings.teacher, AutoModel),
+        weight=settings.retrieval,
     )
     curriculum = Curriculum(
         capacity=recipe.model.num_instances,
