@@ -72,6 +72,16 @@ def test_the_retrieval_objective_trains_everything(model, kind):
     assert model.retrieval.dense.weight.grad.abs().sum() > 0
 
 
+def test_a_teachers_states_count_beside_retrieval_as_much_as_is_said(model):
+    model.train()
+    model.objective = RetrievalObjective(teacher=tiny_encoder(seed=1).requires_grad_(False), weight=0.25)
+    rows = random_rows(2 * N)
+    loss = float(model(**rows, labels=rows["input_ids"]).loss.detach())
+    found = model.objective.metrics
+    assert 0 < found["state_distance"] < 2
+    assert loss == pytest.approx(0.25 * found["retrieval_loss"] + 2 * found["state_distance"], rel=1e-5)
+
+
 def test_masked_words_come_from_context(model):
     model.train()
     model.objective = RetrievalObjective()
