@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.options import AsJson, DataDir, Engines, Record
 from datamux.cli.output import check_can_draw, keep, show_table
 
 bench = typer.Typer(no_args_is_help=True, help="Throughput and memory against the plain model at its best batch size.")
@@ -14,8 +15,6 @@ Hidden = Annotated[int, typer.Option(help="Width of the encoder.")]
 Heads = Annotated[int, typer.Option(help="Attention heads.")]
 Sizes = Annotated[list[int], typer.Option("--group-size", "-k", help="Group sizes; repeat the option for several.")]
 Tagging = Annotated[bool, typer.Option("--tagging", help="A label a token: every position is taken apart.")]
-Record = Annotated[Path | None, typer.Option(help="Write a run record to this file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _shape(layers: int, hidden: int, heads: int, tagging: bool) -> dict[str, int | bool]:
@@ -31,7 +30,7 @@ def speed(
     group_size: Sizes = SIZES,
     lengths: Annotated[str, typer.Option(help="fixed:TOKENS, or a task whose lengths are used.")] = "fixed:32",
     texts: Annotated[bool, typer.Option("--texts", help="From the task's texts, tokenising included.")] = False,
-    engine: Annotated[list[str], typer.Option(help="torch, bf16, compiled, onnx, int8, openvino.")] = ["torch"],
+    engine: Engines = ["torch"],
     demultiplexer: Annotated[list[str], typer.Option(help="Ours, and the paper's (index) beside it.")] = [
         "gate",
         "index",
@@ -40,7 +39,7 @@ def speed(
     samples: Annotated[int | None, typer.Option(help="Instances a round; the paper's run is 20000.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; every contender runs in each.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one contender in one round.")] = 1.0,
-    data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
+    data_dir: DataDir = None,
     plot: Annotated[Path | None, typer.Option(help="Draw throughput and efficiency into this file.")] = None,
     record: Record = None,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from datamux.cli.options import AsJson
 from datamux.cli.output import show_table
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def demo(
     plot: Annotated[Path, typer.Option(help="Where to draw what was measured.")] = Path("datamux-demo.png"),
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Answer texts with the shipped models, many texts a pass, beside the plain models; then measure both here."""
     from rich.console import Console

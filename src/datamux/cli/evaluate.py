@@ -1,31 +1,38 @@
 """`datamux evaluate`: how good a model is at every group size, on a whole split."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from datamux.cli.options import (
+    AsJson,
+    DataDir,
+    Groupings,
+    GroupSizes,
+    LabelColumn,
+    Record,
+    Split,
+    TaskName,
+    TextColumns,
+    TokenLevel,
+)
 from datamux.cli.output import keep, show_table
 
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="Folder or name of a multiplexed model.")],
-    task: Annotated[str, typer.Option(help="A task (datamux ls tasks) or a file of your own.")],
-    split: Annotated[list[str], typer.Option(help="Split; several are scored together.")] = ["validation"],
-    group_size: Annotated[list[int], typer.Option("--group-size", "-k", help="Default: 1, 2, 5, 10, 20, 40, n.")] = [],
-    groupings: Annotated[int, typer.Option(min=1, help="Random groupings for each group size.")] = 3,
+    task: TaskName,
+    split: Split = ["validation"],
+    group_size: GroupSizes = [],
+    groupings: Groupings = 3,
     filler: Annotated[str, typer.Option(help="What unused slots hold: nothing or repeat.")] = "nothing",
-    data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
-    text: Annotated[list[str], typer.Option(help="Column of the text in a file of your own; twice for pairs.")] = [
-        "text"
-    ],
-    label: Annotated[str, typer.Option(help="Column of the label in a file of your own.")] = "label",
-    token_level: Annotated[
-        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
-    ] = False,
+    data_dir: DataDir = None,
+    text: TextColumns = ["text"],
+    label: LabelColumn = "label",
+    token_level: TokenLevel = False,
     bf16: Annotated[bool, typer.Option(help="Run in bfloat16.")] = True,
-    record: Annotated[Path | None, typer.Option(help="Write a run record to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    record: Record = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score a model on whole splits: each group size, several random groupings, every slot."""
     from datamux.evaluate.report import evaluate_model

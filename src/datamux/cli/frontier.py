@@ -5,6 +5,18 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.options import (
+    AsJson,
+    DataDir,
+    Engines,
+    Groupings,
+    GroupSizes,
+    LabelColumn,
+    Record,
+    Split,
+    TextColumns,
+    TokenLevel,
+)
 from datamux.cli.output import check_can_draw, keep, show_table
 
 
@@ -12,24 +24,20 @@ def frontier(
     task: Annotated[str, typer.Argument(help="A task (datamux ls tasks) or a file of your own.")],
     model: Annotated[list[str], typer.Option("--model", "-m", help="Trained models; the plain one first.")],
     name: Annotated[list[str], typer.Option("--name", help="A short name for each model, in the same order.")] = [],
-    split: Annotated[list[str], typer.Option(help="Split; several are scored together.")] = ["validation"],
-    engine: Annotated[list[str], typer.Option(help="torch, bf16, compiled, onnx, int8, openvino.")] = ["torch"],
-    group_size: Annotated[list[int], typer.Option("--group-size", "-k", help="Default: 1, 2, 5, 10, 20, 40, n.")] = [],
+    split: Split = ["validation"],
+    engine: Engines = ["torch"],
+    group_size: GroupSizes = [],
     max_drop: Annotated[float, typer.Option(help="Points of accuracy that you can spare.")] = 1.0,
-    groupings: Annotated[int, typer.Option(min=1, help="Random groupings for each group size.")] = 3,
+    groupings: Groupings = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; everything runs in each.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one point in one round.")] = 1.0,
-    data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
-    text: Annotated[list[str], typer.Option(help="Column of the text in a file of your own; twice for pairs.")] = [
-        "text"
-    ],
-    label: Annotated[str, typer.Option(help="Column of the label in a file of your own.")] = "label",
-    token_level: Annotated[
-        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
-    ] = False,
+    data_dir: DataDir = None,
+    text: TextColumns = ["text"],
+    label: LabelColumn = "label",
+    token_level: TokenLevel = False,
     plot: Annotated[Path | None, typer.Option(help="Draw accuracy against throughput into this file.")] = None,
-    record: Annotated[Path | None, typer.Option(help="Write a run record to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    record: Record = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score and time trained models at every group size, side by side, and recommend one for your accuracy budget."""
     from rich.console import Console

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.options import AsJson
 from datamux.cli.output import show_table
 
 
@@ -19,7 +20,7 @@ class Kind(StrEnum):
 
 def ls(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what there is to choose from, each with what it does."""
     rows = {"tasks": _tasks, "recipes": _recipes, "models": _models}.get(kind, lambda: _strategies(kind))()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from datamux.cli.options import AsJson
 from datamux.cli.output import check_can_draw, show_table
 
 OUT = Path("runs/reproduce")
@@ -28,7 +29,7 @@ def reproduce(
     ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of runs and records; finished runs are kept.")] = OUT,
     plot: Annotated[Path | None, typer.Option(help="Draw the figure into this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a figure of the paper's MNIST experiments. An interrupted run goes on where it stopped."""
     if list_figures:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from datamux.cli.options import DataDir, LabelColumn, TextColumns, TokenLevel
+
 OWN = "small/own"
 
 
@@ -25,16 +27,14 @@ def train(
         str | None, typer.Option(help="Folder or name of a pretrained encoder, a classifier, or a run's model.")
     ] = None,
     override: Annotated[list[str], typer.Option("--set", help="section.key=value, as often as needed.")] = [],
-    data_dir: Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")] = None,
+    data_dir: DataDir = None,
     train_file: Annotated[
         Path | None, typer.Option("--train", help="Your own training rows (csv, tsv, jsonl, parquet).")
     ] = None,
     validation_file: Annotated[Path | None, typer.Option("--validation", help="Your own validation rows.")] = None,
-    text: Annotated[list[str], typer.Option(help="Column of the text; twice for pairs.")] = ["text"],
-    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
-    token_level: Annotated[
-        bool, typer.Option("--token-level", help="A csv or tsv of words and tags, separated by spaces.")
-    ] = False,
+    text: TextColumns = ["text"],
+    label: LabelColumn = "label",
+    token_level: TokenLevel = False,
 ) -> None:
     """Train by a recipe, or on a file of your own: retrieval warm-up, then the task. Resumes if it was interrupted."""
     from datamux.tasks.task import own_task
