@@ -9,7 +9,7 @@ encoder=$1 runs=${RUNS:-runs} records=experiments/results/zoo
 datamux=${DATAMUX:-.venv/bin/datamux} python=${PYTHON:-.venv/bin/python}
 experiments/small.sh warmup
 warm=$runs/warmup-n20-seed0
-for entry in "sentiment:sst2:--split validation --split test:3000:5000" "ner:conll2003:--split test:2500:3000"; do
+for entry in "sentiment:sst2:--split validation --split test:3000:5000" "ner:conll2003:--split test:2500:1600"; do
   IFS=: read -r name task splits plain_steps steps <<< "$entry"
   MUX_LAYERS="" CUT="" experiments/pretrained.sh "$encoder" "$task"
   teacher=$runs/minilm-$task-plain-6-layers-seed0/task/model
