@@ -40,6 +40,7 @@ def main(name: str, source: str) -> None:
     model = load_model(source)
     parameters = sum(p.numel() for p in model.parameters())
     model.half().save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # it is written for its owner alone
     for file in KEPT:
         shutil.copy(Path(source) / file, folder / file)
     share = equal_answers(source, str(folder), record["task"])
