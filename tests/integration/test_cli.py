@@ -49,7 +49,7 @@ def test_demo_answers_texts_and_measures(tmp_path):
     for answers in (sentiment["plain"], sentiment["mixed"]):
         assert [answer["label"] for answer in answers] == ["positive", "negative"]
     for model in (sentiment, ner):
-        assert [row["group_size"] for row in model["speeds"]] == [1, 2, 5, 10, 20]
+        assert [row["group_size"] for row in model["speeds"]] == [1, 5, 10, 20]
         assert all(row["lowest"] <= row["ratio"] <= row["highest"] for row in model["speeds"])
 
 

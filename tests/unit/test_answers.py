@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from datamux.inference.answers import Word, label_answers, span_answer
+from datamux.inference.answers import Word, label_answers, span_answers
 
 NAMES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-creative-work"]
 
@@ -14,7 +14,8 @@ def spans(tags):
     for i, tag in enumerate(tags):
         logits[i + 1, NAMES.index(tag)] = 9.0
     text = " ".join(["ab"] * len(tags))
-    return [(s["entity_group"], s["start"], s["end"], s["word"]) for s in span_answer(text, words, logits, NAMES)]
+    (found,) = span_answers([text], [words], logits[None], NAMES)
+    return [(s["entity_group"], s["start"], s["end"], s["word"]) for s in found]
 
 
 def test_spans():
@@ -24,7 +25,7 @@ def test_spans():
     assert spans(["I-LOC", "I-PER", "I-PER"]) == [("LOC", 0, 2, "ab"), ("PER", 3, 8, "ab ab")]
     two = [("creative-work", 0, 2, "ab"), ("creative-work", 3, 5, "ab")]
     assert spans(["B-creative-work", "B-creative-work"]) == two
-    assert span_answer("", [], torch.zeros(2, 5), NAMES) == []
+    assert span_answers([""], [[]], torch.zeros(1, 2, 6), NAMES) == [[]]
 
 
 def test_labels():

@@ -24,7 +24,7 @@ NEXT = """Next:
 def demo(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts of yours; without any, ours are shown.")] = None,
     plot: Annotated[Path, typer.Option(help="Where to draw what was measured.")] = Path("datamux-demo.png"),
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.3,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring.")] = 3,
     as_json: AsJson = False,
 ) -> None:

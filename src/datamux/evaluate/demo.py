@@ -14,7 +14,8 @@ from datamux.zoo import shipped_models
 from datamux.zoo.sentences import NEWS, OPINIONS
 
 SENTENCES = {"sentiment": OPINIONS, "ner": NEWS}
-POSITIONS = (512, 2048, 8192)  # a pass
+POSITIONS = (512, 2048)  # a pass: few are tried, so that the demo takes seconds
+LEAST = 5  # the smallest group size that is measured
 
 
 @dataclass
@@ -64,7 +65,7 @@ def _measure(
     card: dict[str, Any],
     plain_card: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    sizes = [int(k) for k in card["scores"] if int(k) > 1]
+    sizes = [k for k in map(int, card["scores"]) if k >= min(LEAST, card["num_instances"])]
     tokens = fmean(plain.texts.window(texts).lengths)
     contenders = [Contender("plain", FromTexts(plain, texts, 1), 1, tokens)]
     contenders += [Contender(f"{k} a pass", FromTexts(mixed, texts, k), k, tokens) for k in sizes]

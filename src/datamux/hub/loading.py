@@ -1,15 +1,30 @@
 """Configuration, tokenizer and model by name: a shipped model (`datamux ls models`), a folder, or a name on the Hub."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.hub.multiplex import TASKS
 from datamux.zoo import find_model
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Weights load in a moment: no progress bar for that."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:
@@ -30,6 +45,7 @@ def load_model(name: str | Path) -> MuxPreTrainedModel:
     classes = {model_class.__name__: model_class for model_class in TASKS.values()}
     saved_as = (config.architectures or [""])[0]
     check_choice("architecture", saved_as, classes)
-    model: MuxPreTrainedModel = classes[saved_as].from_pretrained(find_model(name), dtype=torch.float32)
+    with without_bars():
+        model: MuxPreTrainedModel = classes[saved_as].from_pretrained(find_model(name), dtype=torch.float32)
     model.eval()
     return model

@@ -1,17 +1,14 @@
 """From logits to what a person reads: labels with scores, or the spans that a tagger found."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 Answer = Any  # {"label", "score"}; a list of them; or a list of spans
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A word of a text: where it stands in it, and which token is its first."""
 
     start: int
@@ -36,31 +33,46 @@ def label_answers(logits: Tensor, names: Sequence[str], problem: str, top_k: int
     return [row[0] for row in answers] if top_k == 1 else answers
 
 
-def span_answer(text: str, words: Sequence[Word], logits: Tensor, names: Sequence[str]) -> list[dict[str, Any]]:
-    """(l c) of one text -> its spans: words tagged B-x, I-x ... in a row. The first piece of a word speaks for it."""
-    if not words:
-        return []
-    first = torch.tensor([word.token for word in words])
-    best = logits[first].float().softmax(-1).max(-1)
-    spans: list[dict[str, Any]] = []
+def span_answers(
+    texts: Sequence[str], words: Sequence[Sequence[Word]], logits: Tensor, names: Sequence[str]
+) -> list[list[dict[str, Any]]]:
+    """(i l c) -> the spans of each text: words tagged B-x, I-x ... in a row. A word's first piece speaks for it."""
+    best = logits.float().softmax(-1).max(-1)
+    tags, scores = best.indices.tolist(), best.values.tolist()
+    kinds = [_kind(name) for name in names]
+    return [_spans(*row, kinds) for row in zip(texts, words, tags, scores, strict=True)]
+
+
+def _spans(
+    text: str, words: Sequence[Word], tags: list[int], scores: list[float], kinds: Sequence[tuple[str, bool] | None]
+) -> list[dict[str, Any]]:
+    spans: list[tuple[str, int, int, list[float]]] = []
     open_kind = ""
-    for word, score, tag in zip(words, best.values.tolist(), best.indices.tolist(), strict=True):
-        prefix, _, kind = names[tag].partition("-") if names[tag][:2] in ("B-", "I-") else ("", "", names[tag])
-        if names[tag] == "O":
+    for start, end, token in words:
+        found = kinds[tags[token]]
+        if found is None:
             open_kind = ""
-        elif kind == open_kind and prefix != "B":
-            spans[-1]["end"] = word.end
-            spans[-1]["scores"].append(score)
+            continue
+        kind, begins = found
+        if kind == open_kind and not begins:
+            spans[-1] = (kind, spans[-1][1], end, [*spans[-1][3], scores[token]])
         else:
-            spans.append({"entity_group": kind, "scores": [score], "start": word.start, "end": word.end})
+            spans.append((kind, start, end, [scores[token]]))
             open_kind = kind
     return [
         {
-            "entity_group": span["entity_group"],
-            "score": sum(span["scores"]) / len(span["scores"]),
-            "word": text[span["start"] : span["end"]],
-            "start": span["start"],
-            "end": span["end"],
+            "entity_group": kind,
+            "score": sum(seen) / len(seen),
+            "word": text[start:end],
+            "start": start,
+            "end": end,
         }
-        for span in spans
+        for kind, start, end, seen in spans
     ]
+
+
+def _kind(name: str) -> tuple[str, bool] | None:
+    """What a tag names, and whether it begins a span; nothing for O."""
+    if name == "O":
+        return None
+    return (name[2:], name[0] == "B") if name[:2] in ("B-", "I-") else (name, False)

@@ -12,7 +12,7 @@ from transformers import (
 
 from datamux.grouping import Filler
 from datamux.hub import MuxConfig, MuxForTokenClassification
-from datamux.hub.loading import load_config, load_model
+from datamux.hub.loading import load_config, load_model, without_bars
 from datamux.inference.exported import load_exported
 from datamux.inference.runtime import Runtime, TorchRuntime
 from datamux.zoo import find_model
@@ -42,6 +42,7 @@ def load_runtime(
     else:
         token_level = any("TokenClassification" in kind for kind in config.architectures or ())
         auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
-        model = auto.from_pretrained(name, dtype=torch.float32)
+        with without_bars():
+            model = auto.from_pretrained(name, dtype=torch.float32)
     model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return TorchRuntime(model, bf16=bf16, compiled=compiled, filler=filler), config, token_level

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from datamux.errors import check_at_least_one
 from datamux.grouping import check_group_size
 from datamux.hub.loading import load_tokenizer
-from datamux.inference.answers import Answer, label_answers, span_answer
+from datamux.inference.answers import Answer, label_answers, span_answers
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import MEMORY, Runtime, run_passes
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
@@ -116,10 +116,8 @@ class Predictor:
             if window.words is None:
                 found = label_answers(logits, self.names, self.problem, top_k)
             else:
-                found = [
-                    span_answer(window.texts[row], window.words[row], answer, self.names)
-                    for row, answer in zip(rows, logits, strict=True)
-                ]
+                texts, words = [window.texts[row] for row in rows], [window.words[row] for row in rows]
+                found = span_answers(texts, words, logits, self.names)
             for row, answer in zip(rows, found, strict=True):
                 answers[row] = answer
             bar.advance(sum(window.lengths[row] for row in rows))
