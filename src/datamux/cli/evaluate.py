@@ -12,7 +12,6 @@ from datamux.cli.options import (
     LabelColumn,
     Record,
     Split,
-    TaskName,
     TextColumns,
     TokenLevel,
 )
@@ -21,7 +20,7 @@ from datamux.cli.output import keep, show_table
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="Folder or name of a multiplexed model.")],
-    task: TaskName,
+    task: Annotated[str, typer.Option(help="A task (datamux ls tasks) or a file of your own.")],
     split: Split = ["validation"],
     group_size: GroupSizes = [],
     groupings: Groupings = 3,

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-TaskName = Annotated[str, typer.Option(help="A task (datamux ls tasks) or a file of your own.")]
 Split = Annotated[list[str], typer.Option(help="Split; several are scored together.")]
 GroupSizes = Annotated[list[int], typer.Option("--group-size", "-k", help="Default: 1, 2, 5, 10, 20, 40, n.")]
 Groupings = Annotated[int, typer.Option(min=1, help="Random groupings for each group size.")]

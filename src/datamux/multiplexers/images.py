@@ -185,7 +185,7 @@ class Nonlinear(ImageMultiplexer):
         }
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
-        # A slot at a time stays in the cache: half the time of one grouped convolution.
+        # A slot at a time stays in the cache, which one grouped convolution does not.
         total = torch.zeros((), dtype=images.dtype, device=images.device)
         for i in range(images.shape[1]):
             part = self.separate(images[:, i : i + 1], i)
@@ -195,7 +195,7 @@ class Nonlinear(ImageMultiplexer):
     def separate(self, images: Tensor, slot: int) -> Tensor:
         """(b 1 side side) -> (b c side side)."""
         bias = (None, None) if self.published else (self.first_bias[slot], self.second_bias[slot])
-        last = torch.channels_last  # in this layout the backward pass takes half the time
+        last = torch.channels_last  # the layout with the faster backward pass
         a = F.conv2d(
             images.contiguous(memory_format=last), self.first[slot].contiguous(memory_format=last), bias[0], padding=1
         ).tanh()
