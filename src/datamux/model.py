@@ -156,12 +156,8 @@ class Multiplexed(nn.Module):
 
     def _mix(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """(b n l) -> the mixture (b p+l d), and where any of its instances has a token (b p+l)."""
-        vectors, mask = self._embed(x, own, extra)
+        vectors, mask = self.demultiplexer.add_prefix(self.backbone.embed(x, own, **extra), own)
         return self.multiplexer(vectors, mask), mask.any(1) if mask is not None and mask.dim() == 3 else None
-
-    def _embed(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """(b n l) -> vectors (b n p+l d), and where they stand for a token (b n p+l)."""
-        return self.demultiplexer.add_prefix(self.backbone.embed(x, own, **extra), own)
 
     def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """Take the instances of `encoded` apart, at the positions asked for: (b n r d).

@@ -21,7 +21,7 @@ from datamux.inference.texts import Text, Texts, Window, max_tokens_of
 
 logger = logging.getLogger(__name__)
 WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
-GROUPS = 800  # groups, if that is more: with few groups, each would span many lengths and be half padding
+GROUPS = 800  # groups, if that is more: with few groups, each would span many lengths
 
 
 class Predictor:

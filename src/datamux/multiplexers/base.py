@@ -35,17 +35,13 @@ class Multiplexer(SeededModule):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Mix `x` (b k ... d), k <= num_instances. `mask` (b k ...) is True where a slot holds something."""
-        total = self.add_up(x, mask)
-        factor = self.factor(x.shape[1], mask)
-        return total * (factor if mask is None else factor.to(x.dtype).view(-1, *[1] * (x.dim() - 2)))
-
-    def add_up(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The sum over the slots, not yet scaled."""
         self._check(x)
-        if mask is not None:
-            mask = mask.view(*mask.shape, *[1] * (x.dim() - 1 - mask.dim()))
-            x = x * mask.unsqueeze(-1).to(x.dtype)
-        return self.mix(x, mask)
+        factor = self.factor(x.shape[1], mask)
+        if mask is None:
+            return self.mix(x, None) * factor
+        mask = mask.view(*mask.shape, *[1] * (x.dim() - 1 - mask.dim()))
+        total = self.mix(x * mask.unsqueeze(-1).to(x.dtype), mask)
+        return total * factor.to(x.dtype).view(-1, *[1] * (x.dim() - 2))
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The plain sum over slots of phi_i(x_i). Empty places of `x` are zero already."""
