@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from datamux.evaluate.records import read_record
-from datamux.evaluate.report import load_examples, load_rows
+from datamux.evaluate.report import load_rows
 from datamux.hub.loading import load_model
 from datamux.inference.runtime import TorchRuntime, run_passes
-from datamux.tasks.task import get_task
+from datamux.tasks.task import get_task, load_splits
 
 ROOT = Path(__file__).parents[1]
 RECORDS, ZOO = ROOT / "experiments/results/zoo", ROOT / "src/datamux/zoo"
@@ -60,7 +60,7 @@ def equal_answers(one: str, other: str, task: str) -> float:
     answers = []
     for name in (one, other):
         runtime = TorchRuntime(load_model(name))
-        rows, _ = load_rows(one, runtime.model.config, chosen, load_examples(chosen, ["validation"], None))
+        rows, _ = load_rows(one, runtime.model.config, chosen, load_splits(chosen, ["validation"]))
         found = []
         for k in sorted({1, runtime.num_instances}):
             for _, logits in run_passes(runtime, rows, k):

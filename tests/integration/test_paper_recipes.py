@@ -98,4 +98,4 @@ def test_two_steps_at_full_width(folder, tmp_path):
 
 def test_every_task_of_the_paper_has_a_recipe():
     assert {name.split("/")[2] for name in PAPER} == {"warmup", "sst2", "qqp", "mnli", "qnli", "conll2003"}
-    assert get_task("wikitext103").kind == "text"
+    assert get_task("wikitext-103").kind == "text"

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from test_training import FILL, GOOD, write_sentences
 
+from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.report import evaluate_model
 from datamux.hub.loading import load_model
+from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows
 from datamux.tasks.task import own_task
+from datamux.train import stages
 from datamux.train.recipe import parse_recipe
 from datamux.train.stages import train
-from datamux.train.trainer import SimilarLengths
+from datamux.train.trainer import MuxTrainer, SimilarLengths
 
 TINY = {
     "model": {"layers": 1, "hidden": 32, "heads": 2, "vocab_size": 200, "max_tokens": 16, "num_instances": 3},
@@ -102,7 +106,7 @@ def test_all_kinds_of_labels_and_pairs(tmp_path, label, metric):
     assert found["results"][0]["rows"] == 60
 
 
-def test_early_stopping_keeps_the_best_and_counts_late(tmp_path, sentences):
+def test_early_stopping_counts_late(tmp_path, sentences):
     settings = recipe(
         task={"steps": 400, "learning_rate": 0.0, "patience": 2, "threshold": 100.0},
         run=TINY["run"] | {"eval_steps": 20},
@@ -110,6 +114,131 @@ def test_early_stopping_keeps_the_best_and_counts_late(tmp_path, sentences):
     final = train(settings, tmp_path / "run", task=own_task(sentences, ["text"], "label"))
     (stage,) = json.loads((final / "training.json").read_text())
     assert 60 <= stage["steps"] <= 120, "nothing is learned, so it stops soon after the capacity is reached"
+
+
+PATIENT = {"task": {"steps": 60, "patience": 3, "start_size": 3, "groups": 2}, "run": TINY["run"] | {"eval_steps": 5}}
+JUDGED = {5: 0.5, 10: 0.8, 15: 0.7, 20: 0.6}  # what evaluation says at each step; 0.1 after these
+
+
+def judge(monkeypatch):
+    """Scores by the step of the run, whatever the model says."""
+    told = {}
+
+    def say(trainer, *args, **kwargs):
+        told["step"] = trainer.state.global_step
+        return evaluate(trainer, *args, **kwargs)
+
+    evaluate = MuxTrainer.evaluate
+    monkeypatch.setattr(MuxTrainer, "evaluate", say)
+    monkeypatch.setattr(stages, "score", lambda *_: {"score": JUDGED.get(told["step"], 0.1)})
+
+
+def break_off(monkeypatch, watch: str, at: int):
+    """Once, before step `at` of the stage that watches `watch`."""
+    compute_loss, broken = MuxTrainer.compute_loss, []
+
+    def stumble(trainer, model, *args, **kwargs):
+        if trainer.watch == watch and trainer.state.global_step == at and not broken:
+            broken.append(at)
+            raise RuntimeError("broken off")
+        return compute_loss(trainer, model, *args, **kwargs)
+
+    monkeypatch.setattr(MuxTrainer, "compute_loss", stumble)
+
+
+def test_early_stopping_keeps_the_best(tmp_path, sentences, monkeypatch):
+    judge(monkeypatch)
+    task = own_task(sentences, ["text"], "label")
+    final = train(recipe(**PATIENT), tmp_path / "run", task=task)
+    (stage,) = json.loads((final / "training.json").read_text())
+    assert stage["steps"] == 25, "three evaluations after the best"
+    best = load_file(tmp_path / "run/task/checkpoint-10/model.safetensors")
+    assert all(tensor.equal(best[name]) for name, tensor in load_file(final / "model.safetensors").items())
+
+    break_off(monkeypatch, "task_loss", at=22)
+    with pytest.raises(RuntimeError, match="broken off"):
+        train(recipe(**PATIENT), tmp_path / "again", task=task)
+    again = train(recipe(**PATIENT), tmp_path / "again", task=task)
+    (stage,) = json.loads((again / "training.json").read_text())
+    assert stage["steps"] == 25, "what was counted before the restart counts"
+
+
+@pytest.mark.parametrize("watch", ["retrieval_accuracy", "task_loss"])
+def test_a_run_broken_off_in_either_stage_goes_on_exactly(tmp_path, corpus, sentences, monkeypatch, watch):
+    task = own_task(sentences, ["text"], "label")
+    plain = train(recipe(task={"steps": 3, "alpha": 0.0}, run={"plain": True}), tmp_path / "plain", task=task)
+    settings = recipe(
+        model=TINY["model"] | {"start": str(plain)},
+        warmup={"steps": 16, "corpus": str(corpus), "tokens": 8, "groups": 2, "mask_rate": 0.2},
+        task={"steps": 16, "groups": 2, "distill_logits": 0.5, "distill_states": 0.5},
+        run=TINY["run"] | {"save_steps": 5, "group_by_length": True, "length_noise": 0.5},
+    )
+    straight = load_file(train(settings, tmp_path / "straight", task=task) / "model.safetensors")
+    break_off(monkeypatch, watch, at=12)
+    with pytest.raises(RuntimeError, match="broken off"):
+        train(settings, tmp_path / "broken", task=task)
+    resumed = load_file(train(settings, tmp_path / "broken", task=task) / "model.safetensors")
+    assert all(tensor.equal(resumed[name]) for name, tensor in straight.items())
+
+
+def test_a_classifier_that_is_started_from_is_the_teacher(tmp_path, corpus, sentences):
+    task = own_task(sentences, ["text"], "label")
+    plain = train(recipe(task={"steps": 3, "alpha": 0.0}, run={"plain": True}), tmp_path / "plain", task=task)
+    model = TINY["model"] | {"start": str(plain)}
+    warmup = {"steps": 2, "corpus": str(corpus), "tokens": 8, "groups": 2}
+
+    def trained(name: str, **settings) -> dict:
+        wanted = recipe(model=model, warmup=warmup, task={"steps": 1, "groups": 2, **settings})
+        return json.loads((train(wanted, tmp_path / name, task=task) / "recipe.json").read_text())["task"]
+
+    found = trained("taught")
+    assert (found["teacher"], found["distill_logits"]) == (str(plain), 0.5)
+    assert trained("weighed", distill_states=0.3)["distill_logits"] == 0.0
+    assert trained("alone", teacher="none")["teacher"] == ""
+    with pytest.raises(ValueError, match="the weights of a teacher, and there is none"):
+        trained("wrong", teacher="none", distill_logits=0.5)
+    other = tmp_path / "other.csv"
+    other.write_text("text,label\n" + "good film,yes\nbad film,no\n" * 20)
+    final = train(
+        recipe(model=model, task={"steps": 1}), tmp_path / "o", task=own_task({"train": other}, ["text"], "label")
+    )
+    assert json.loads((final / "recipe.json").read_text())["task"]["teacher"] == "", "it knows other labels"
+
+
+def test_upper_layers_are_cut_off(tmp_path, sentences):
+    task = own_task(sentences, ["text"], "label")
+    deep = recipe(model=TINY["model"] | {"layers": 3}, task={"steps": 2, "groups": 2}, run={"plain": True})
+    start = train(deep, tmp_path / "deep", task=task)
+    cut = recipe(
+        model=TINY["model"] | {"start": str(start), "keep_layers": 1},
+        task={"steps": 1, "groups": 2, "learning_rate": 0.0},
+        run={"plain": True},
+    )
+    final = load_model(str(train(cut, tmp_path / "cut", task=task)))
+    whole = load_model(str(start)).state_dict()
+    assert final.config.backbone_config.num_hidden_layers == 1
+    kept = [name for name in final.state_dict() if ".encoder." in name]
+    assert kept
+    assert all(final.state_dict()[name].equal(whole[name]) for name in kept)
+
+
+class OneBadSlot:
+    """Answers every row rightly, but those in slot 1, which it answers wrongly."""
+
+    num_instances = 3
+
+    def logits(self, batch, group_size):
+        right = torch.nn.functional.one_hot(batch["input_ids"][:, 0] % 2, 2).float()
+        bad = torch.arange(len(right)) % group_size == 1
+        return torch.where(bad[:, None], 1 - right, right)
+
+
+def test_every_slot_is_scored_by_itself():
+    rows = Rows([[i, 7] for i in range(20)], pad_id=0, labels=[i % 2 for i in range(20)])
+    one, three = measure_quality(OneBadSlot(), rows, Labels(("a", "b")), group_sizes=[1, 3], groupings=2)
+    assert (one.score, one.slots) == (1.0, [1.0])
+    assert three.slots == [1.0, 0.0, 1.0]
+    assert three.score == pytest.approx(13 / 20)
 
 
 def test_batches_of_similar_lengths_are_the_same_after_a_restart():

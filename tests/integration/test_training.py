@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,8 +102,10 @@ def test_a_classifier_from_a_csv(tmp_path, recipe):
     assert found["recipe"]["model"]["num_instances"] == 3
     assert json.loads(record.read_text())["versions"]["torch"]
     assert json.loads((model / "config.json").read_text())["id2label"] == {"0": "blame", "1": "praise"}
-    filled = json.loads(datamux("evaluate", model, "--task", test, "--json", "--filler", "repeat", "-k", 1))
+    filled = json.loads(datamux("evaluate", model, "--task", test, "--json", "--filler", "repeat", "-k", 2))
+    assert filled["results"][0]["filler"] == "repeat"
     assert filled["results"][0]["score"] > 0.95
+    assert list((out / "task").rglob("events.out.tfevents.*")), "logs for TensorBoard"
     assert "group size" in datamux("evaluate", model, "--task", test)
 
 
@@ -167,15 +170,29 @@ def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, recipe):
         assert tensor.equal(resumed[name]), name
 
 
-def test_two_processes_train_one_model(tmp_path, recipe):
+def test_two_machines_train_one_model(tmp_path, recipe):
     train, test = write_sentences(tmp_path / "train.csv", 3000, 0), write_sentences(tmp_path / "test.csv", 301, 1)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "datamux.cli"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc_per_node=1", "--rdzv_id=test"]
+    launch += ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}", "-m", "datamux.cli"]
     arguments = ["train", recipe(200), "-o", tmp_path / "run", "--train", train, "--validation", test]
+    arguments += ["--set", "warmup.corpus=task", "--set", "warmup.steps=20", "--set", "warmup.tokens=8"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*launch, *map(str, arguments)], capture_output=True, text=True, timeout=200, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
+    machines = [
+        subprocess.Popen(
+            [*launch, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        for _ in range(2)
+    ]
+    said = [machine.communicate(timeout=250) for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], said[0][1][-3000:]
+    assert sum("trained:" in out for out, _ in said) == 1, "one process speaks for all"
     found = json.loads(datamux("evaluate", tmp_path / "run/task/model", "--task", test, "--json"))
     assert all(row["score"] > 0.95 for row in found["results"])
+    logs = json.loads((tmp_path / "run/task/model/training.json").read_text())
+    assert [stage["steps"] for stage in logs] == [20, 200]
 
 
 def test_another_recipe_does_not_overwrite_a_run(tmp_path, recipe):
@@ -194,6 +211,8 @@ def test_scores():
     assert score([[2, 1], [0, 1], [1, 0]], [0, 1, 1], single) == pytest.approx(
         {"accuracy": 2 / 3, "score": 2 / 3, "f1": 2 / 3}
     )
+    three = score([[2, 1, 0], [0, 1, 0], [1, 0, 3]], [0, 1, 1], Labels(("a", "b", "c")))
+    assert three["f1_macro"] == pytest.approx((1 + 2 / 3 + 0) / 3)
     several = Labels(("a", "b"), "multi_label_classification")
     assert score([[1, -1], [1, 1]], [[1, 0], [0, 1]], several)["f1"] == pytest.approx(0.8)
     assert score([[0.5], [1.0]], [0.0, 1.0], Labels(("score",), "regression"))["mse"] == pytest.approx(0.125)

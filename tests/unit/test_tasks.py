@@ -9,7 +9,17 @@ import torch
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels, find_labels, find_tags
 from datamux.tasks.rows import IGNORED, Chunks, Rows, align_tags, encode_corpus, encode_examples
-from datamux.tasks.task import TASKS, Examples, corpus_task, find_labels_of, get_task, load_split, own_task, read_corpus
+from datamux.tasks.task import (
+    TASKS,
+    Examples,
+    corpus_task,
+    find_labels_of,
+    get_task,
+    load_split,
+    load_splits,
+    own_task,
+    read_corpus,
+)
 from datamux.train.data import corpus_lines, find_corpus, task_examples
 
 
@@ -92,6 +102,80 @@ def test_a_bad_label_is_named_with_its_row(tmp_path, tokenizer):
         encode_examples(examples, Labels(("a", "b")), tokenizer, 8)
 
 
+def test_a_bad_label_is_named_with_its_own_file_and_row(tmp_path, tokenizer):
+    good = write(tmp_path, "v.jsonl", [{"text": "x", "label": "a"}] * 2)
+    bad = write(tmp_path, "t.jsonl", [{"text": "x", "label": "a"}] * 14 + [{"text": "y", "label": "c"}])
+    task = own_task({"validation": good, "train": bad}, ["text"], "label")
+    expected = r"t\.jsonl, row 15, column 'label': label 'c' is not one of a, b"
+    with pytest.raises(BadFile, match=expected):
+        encode_examples(load_splits(task, ["validation", "train"]), Labels(("a", "b")), tokenizer, 8)
+    kept = load_split(task, "train").only([1, 3, 14])
+    with pytest.raises(BadFile, match=expected):
+        encode_examples(kept, Labels(("a", "b")), tokenizer, 8)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (["p"], "neg", "'neg' is not a list, unlike row 1"),
+        (["p"], 3, "3 is not a list, unlike row 1"),
+        ("p", ["p", "q"], r"\['p', 'q'\] is a list, unlike row 1"),
+        ("p", {"p": 1}, r"\{'p': 1\} is not a label"),
+        (["p"], [None], r"\[None\] is not a label"),
+    ],
+)
+def test_labels_of_different_kinds_are_refused(tmp_path, first, second, problem):
+    file = write(tmp_path, "k.jsonl", [{"text": "x", "label": first}, {"text": "y", "label": second}])
+    with pytest.raises(BadFile, match=rf"k\.jsonl, row 2, column 'label': {problem}"):
+        load_split(own_task({"train": file}, ["text"], "label"), "train")
+
+
+@pytest.mark.parametrize(("column", "value"), [("tokens", 3), ("tags", 3), ("tokens", ["a", None]), ("tags", [["O"]])])
+def test_what_is_no_list_of_words_is_refused(tmp_path, column, value):
+    row = {"tokens": ["a"], "tags": ["O"]}
+    file = write(tmp_path, "w.jsonl", [row, row | {column: value}])
+    with pytest.raises(BadFile, match=rf"w\.jsonl, row 2, column '{column}': .* is not a list of words"):
+        load_split(own_task({"train": file}, ["tokens"], "tags"), "train")
+
+
+def test_several_labels_in_a_csv(tmp_path):
+    (tmp_path / "s.csv").write_text('text,label\nx,"[""a"", ""b""]"\ny,[]\n')
+    task = own_task({"train": tmp_path / "s.csv"}, ["text"], "label")
+    examples = load_split(task, "train")
+    assert examples.labels == [["a", "b"], []]
+    assert find_labels(examples.labels).problem == "multi_label_classification"
+
+
+class FromHub(list):
+    """As much of a data set from the Hub as is used."""
+
+    def __init__(self, rows, features):
+        super().__init__(rows)
+        self.features = features
+
+
+def test_labels_from_the_hub_get_their_names(monkeypatch):
+    import datasets
+
+    tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-person"]))
+    label = datasets.ClassLabel(names=["card lost", "top up"])
+    asked = []
+
+    def load_dataset(*name, split, revision=None):
+        asked.append((name, split, revision))
+        if name[0] == "leondz/wnut_17":
+            if revision is None:
+                raise RuntimeError("Dataset scripts are no longer supported")
+            return FromHub([{"tokens": ["anna", "ran"], "ner_tags": [1, 0]}], {"ner_tags": tags})
+        return FromHub([{"text": "hello", "label": 1}], {"label": label})
+
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert load_split(get_task("banking77"), "test").labels == ["top up"]
+    assert load_split(get_task("wnut17"), "train").labels == [["B-person", "O"]]
+    assert asked[-1] == (("leondz/wnut_17",), "train", "refs/convert/parquet")
+
+
 def test_words_in_a_csv(tmp_path):
     (tmp_path / "w.csv").write_text("words,tags\nanna lives,B-PER O\n")
     examples = load_split(own_task({"train": tmp_path / "w.csv"}, ["words"], "tags", token_level=True), "train")
@@ -107,7 +191,11 @@ def test_any_text_file_is_a_corpus(tmp_path):
     assert held_out == ["line 0", "line 50", "line 100"]
     assert len(train) == 117
     assert not set(held_out) & set(train)
-    with pytest.raises(ValueError, match="sst2 is not a corpus of text; allowed: wikitext103, wikipedia_en, or a file"):
+    (tmp_path / "notes").write_text("one\ntwo\n")
+    assert list(corpus_lines(corpus_task(str(tmp_path / "notes")), "train", None)) == ["two"]
+    with pytest.raises(
+        ValueError, match="sst2 is not a corpus of text; allowed: wikitext-103, wikipedia_en, or a text file"
+    ):
         corpus_task("sst2")
 
 

@@ -13,12 +13,13 @@ from typing import Any
 from datamux.evaluate.contenders import FromTexts, engine, inputs_of
 from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.records import make_record
-from datamux.evaluate.report import check_fits, default_sizes, find_task, load_examples, load_rows
+from datamux.evaluate.report import check_fits, default_sizes, find_task, load_rows
 from datamux.evaluate.speed import Contender, compare_speed
 from datamux.hub.loading import load_tokenizer
 from datamux.inference.loading import load_runtime
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime, TorchRuntime
+from datamux.tasks.task import load_splits
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def measure_frontier(
     names = list(names) or list(models)
     if len(names) != len(models):
         raise ValueError(f"{len(models)} models and {len(names)} names for them: give one name each, or none")
-    examples = load_examples(chosen, splits, data_dir)
+    examples = load_splits(chosen, splits, data_dir)
     given = inputs_of(examples)
     contenders: list[Contender] = []
     scores: list[float] = []

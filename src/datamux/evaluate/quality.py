@@ -53,6 +53,10 @@ def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
     if len(labels.names) == 2:
         positive = ((best == 1) & (truth == 1)).sum()
         metrics["f1"] = float(2 * positive / max(1, (best == 1).sum() + (truth == 1).sum()))
+    else:
+        from sklearn.metrics import f1_score
+
+        metrics["f1_macro"] = float(f1_score(truth, best, average="macro", zero_division=0.0))
     return metrics
 
 

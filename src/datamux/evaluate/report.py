@@ -20,7 +20,7 @@ from datamux.inference.texts import max_tokens_of
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_corpus, encode_examples
-from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_split, own_task, read_corpus
+from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_splits, own_task, read_corpus
 from datamux.zoo import find_model
 
 SIZES = (1, 2, 5, 10, 20, 40)
@@ -59,7 +59,7 @@ def evaluate_model(
         bf16 = bf16 and not is_exported(Path(name))  # that has its own precision
         runtime, config, tags = load_runtime(name, bf16=bf16, filler=wanted)
         check_fits(tags, chosen, name)
-        rows, labels = load_rows(name, config, chosen, load_examples(chosen, splits, data_dir))
+        rows, labels = load_rows(name, config, chosen, load_splits(chosen, splits, data_dir))
         sizes = list(group_sizes) or default_sizes(runtime.num_instances)
         found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings, filler=wanted)
     return make_record(
@@ -70,18 +70,6 @@ def evaluate_model(
         splits=list(splits),
         evaluation={"groupings": groupings, "filler": filler, "bf16": bf16},
         training=_json(Path(name) / "training.json") or [],
-    )
-
-
-def load_examples(task: Task, splits: Sequence[str], data_dir: str | None) -> Examples:
-    """Several splits as one."""
-    parts = [load_split(task, split, data_dir) for split in splits]
-    first = parts[0]
-    return replace(
-        first,
-        texts=[text for part in parts for text in part.texts],
-        pairs=None if first.pairs is None else [pair for part in parts for pair in part.pairs or ()],
-        labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
     )
 
 

@@ -28,6 +28,8 @@ class Labels:
                 raise ValueError(f"{value!r} is not a number")
             return number
         if self.problem == "multi_label_classification":
+            if not isinstance(value, list | tuple):
+                raise ValueError(f"{value!r} is not a list of labels")
             chosen = {self._index(name) for name in value}
             return [float(i in chosen) for i in range(len(self.names))]
         return self._index(value)

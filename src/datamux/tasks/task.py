@@ -4,6 +4,7 @@ Rows come from a folder of files (`DATAMUX_DATA` or `data_dir`, holding `<task>/
 without one, from the Hugging Face Hub by the usual name. Both give the same columns.
 """
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_col
 from datamux.tasks.labels import Labels, find_labels, find_tags
 
 Kind = Literal["sequence", "token", "text"]
+SINGLE = (str, int, float)  # what one word, tag or label may be
 _BIO = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
 
@@ -68,7 +70,7 @@ TASKS: dict[str, Task] = {
         Task("banking77", "sequence", ("text",), "label", None, ("PolyAI/banking77",)),
         Task("conll2003", "token", ("tokens",), "ner_tags", _BIO, ("eriktks/conll2003",)),
         Task("wnut17", "token", ("tokens",), "ner_tags", None, ("leondz/wnut_17",)),
-        Task("wikitext103", "text", ("text",), hub=("Salesforce/wikitext", "wikitext-103-raw-v1")),
+        Task("wikitext-103", "text", ("text",), hub=("Salesforce/wikitext", "wikitext-103-raw-v1")),
         Task("wikipedia_en", "text", ("text",), hub=("wikimedia/wikipedia", "20231101.en")),
     )
 }
@@ -83,9 +85,14 @@ class Examples:
     labels: Sequence[Any] | None = None
     source: Path = Path("rows in memory")
     label_column: str | None = None
+    places: Sequence[tuple[Path, int]] | None = None  # file and row of each, where they are not all rows of `source`
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def place(self, row: int) -> tuple[Path, int]:
+        """The file that a row comes from, and its number there, from 1."""
+        return (self.source, row + 1) if self.places is None else self.places[row]
 
     def first(self, rows: int) -> "Examples":
         """The first `rows` of them."""
@@ -97,17 +104,24 @@ class Examples:
         def some(values: Sequence[Any] | None) -> list[Any] | None:
             return None if values is None else [values[row] for row in rows]
 
-        return replace(self, texts=some(self.texts) or [], pairs=some(self.pairs), labels=some(self.labels))
+        return replace(
+            self,
+            texts=some(self.texts) or [],
+            pairs=some(self.pairs),
+            labels=some(self.labels),
+            places=[self.place(row) for row in rows],
+        )
 
     def encoded_labels(self, labels: Labels) -> list[Any]:
         """Every label as `labels` numbers it (a tag list for words); a bad one is named with its row."""
         found: list[Any] = []
-        for number, value in enumerate(self.labels or (), 1):
+        for row, value in enumerate(self.labels or ()):
             try:
                 words = isinstance(self.texts[0], list)
                 found.append([labels.encode(tag) for tag in value] if words else labels.encode(value))
             except ValueError as error:
-                raise BadFile(self.source, str(error), number, self.label_column) from error
+                file, number = self.place(row)
+                raise BadFile(file, str(error), number, self.label_column) from error
         return found
 
 
@@ -137,12 +151,12 @@ def own_task(
 
 def corpus_task(name: str) -> Task:
     """A corpus by its name, or any text file."""
-    if name.endswith(TEXT_SUFFIXES):
+    if name.endswith(TEXT_SUFFIXES) or Path(name).is_file():
         return Task(Path(name).name.split(".")[0], "text", ("text",), files={"train": Path(name)})
     task = get_task(name)
     if task.kind != "text":
         corpora = ", ".join(t.name for t in TASKS.values() if t.kind == "text")
-        raise ValueError(f"{name} is not a corpus of text; allowed: {corpora}, or a file ({', '.join(TEXT_SUFFIXES)})")
+        raise ValueError(f"{name} is not a corpus of text; allowed: {corpora}, or a text file")
     return task
 
 
@@ -154,6 +168,19 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
         return Examples([line for line in lines if line.strip()])
     rows = read_rows(file) if file is not None else _from_hub(task, split)
     return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
+
+
+def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None = None) -> Examples:
+    """Several splits as one."""
+    parts = [load_split(task, split, data_dir) for split in splits]
+    first = parts[0]
+    return replace(
+        first,
+        texts=[text for part in parts for text in part.texts],
+        pairs=None if first.pairs is None else [pair for part in parts for pair in part.pairs or ()],
+        labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
+        places=[part.place(row) for part in parts for row in range(len(part))],
+    )
 
 
 def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:
@@ -194,22 +221,51 @@ def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Pat
 def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
     columns = [*task.text, *([task.label] if task.label else [])]
     check_columns(source, rows, columns)
-    labels = [row[task.label] for row in rows] if task.label else None
     if task.kind == "token":
-        words = [_words(row[task.text[0]]) for row in rows]
-        tags = [_words(tags) for tags in labels or ()]
+        assert task.label is not None
+        words = [
+            [str(word) for word in _words(row[task.text[0]], source, number, task.text[0])]
+            for number, row in enumerate(rows, 1)
+        ]
+        tags = [_words(row[task.label], source, number, task.label) for number, row in enumerate(rows, 1)]
         for number, (row, row_tags) in enumerate(zip(words, tags, strict=True), 1):
             if len(row) != len(row_tags):
                 raise BadFile(source, f"{len(row)} words but {len(row_tags)} tags", number, task.label)
         return Examples(words, labels=tags, source=source, label_column=task.label)
+    labels = _unfolded([row[task.label] for row in rows]) if task.label else None
+    _check_labels(labels or (), source, task.label)
     texts = [str(row[task.text[0]]) for row in rows]
     pairs = [str(row[task.text[1]]) for row in rows] if len(task.text) == 2 else None
     return Examples(texts, pairs, labels, source, task.label)
 
 
-def _words(value: Any) -> list[Any]:
-    """A list as it is; a string (as csv has it) split at white space."""
-    return value.split() if isinstance(value, str) else list(value)
+def _words(value: Any, source: Path, number: int, column: str) -> list[Any]:
+    """A list of words or tags as it is; a string (as csv has it) split at white space."""
+    if isinstance(value, str):
+        return value.split()
+    if not isinstance(value, list | tuple) or not all(isinstance(word, SINGLE) for word in value):
+        raise BadFile(source, f"{value!r} is not a list of words", number, column)
+    return list(value)
+
+
+def _unfolded(labels: list[Any]) -> list[Any]:
+    """Lists of labels as csv can hold them, written as JSON: ["a", "b"]. Anything else as it is."""
+    if not all(isinstance(value, str) and value.startswith("[") for value in labels):
+        return labels
+    try:
+        return [json.loads(value) for value in labels]
+    except json.JSONDecodeError:
+        return labels
+
+
+def _check_labels(labels: Sequence[Any], source: Path, column: str | None) -> None:
+    """All of them one label each, or all of them lists of labels."""
+    for number, value in enumerate(labels, 1):
+        several = isinstance(value, list | tuple)
+        if several != isinstance(labels[0], list | tuple):
+            raise BadFile(source, f"{value!r} is {'' if several else 'not '}a list, unlike row 1", number, column)
+        if not all(isinstance(one, SINGLE) for one in (value if several else (value,))):
+            raise BadFile(source, f"{value!r} is not a label", number, column)
 
 
 def _from_hub(task: Task, split: str) -> list[Row]:

@@ -71,7 +71,7 @@ class TaskSettings:
     min_rows: int = 128
     learning_rate: float = 5e-4
     alpha: float = 0.1
-    teacher: str = ""
+    teacher: str = ""  # empty: the plain classifier that is started from, if it is one; "none": nobody
     distill_logits: float = 0.0
     distill_states: float = 0.0
     temperature: float = 2.0

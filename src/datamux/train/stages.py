@@ -25,7 +25,7 @@ from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, parse_recipe
-from datamux.train.teachers import load_teacher, teach
+from datamux.train.teachers import load_teacher, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
@@ -66,7 +66,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         if task is None:
             raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
         after = replace(recipe, model=replace(recipe.model, start=last))
-        last = str(train_task(after, folder / "task", tokenizer, task, data_dir))
+        last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=recipe.model.start))
     return Path(last)
 
 
@@ -137,16 +137,20 @@ def train_task(
     tokenizer: PreTrainedTokenizerBase,
     task: Task,
     data_dir: str | None = None,
+    *,
+    first: str = "",
 ) -> Path:
     """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights.
 
-    The head, which a warm-up has none of, is the teacher's where that is one of ours.
+    A classifier that the run started from (`first`, before any warm-up) is the teacher where none is named. The head,
+    which a warm-up has none of, is the teacher's where that is one of ours.
     """
     final = folder / "model"
     if (final / "training.json").exists():
         return final
-    settings = recipe.task
     train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
+    recipe = with_teacher(recipe, first or recipe.model.start, labels)
+    settings = recipe.task
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)

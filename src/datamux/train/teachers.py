@@ -6,6 +6,7 @@ word goes to the first piece that the student has of that word.
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +29,30 @@ from datamux.train.recipe import Recipe
 
 Inputs = dict[str, Tensor | None]
 TEACHER_ROWS = 128  # that a teacher answers at once
+WEIGHT = 0.5  # of a teacher's logits, where the recipe gives a teacher no weight
 SURE = 10.0  # the logit of a label that stands for the opinion of a teacher who did not see the word
+
+
+def with_teacher(recipe: Recipe, start: str, labels: Labels) -> Recipe:
+    """The recipe with its teacher: the one it names, or the plain classifier that a model which mixes starts from."""
+    task = recipe.task
+    own = start if recipe.model.num_instances > 1 and start and _classifies(start, labels) else ""
+    teacher = "" if task.teacher == "none" else task.teacher or own
+    if not teacher and (task.distill_logits or task.distill_states):
+        raise ValueError(
+            "task.distill_logits and task.distill_states are the weights of a teacher, and there is none: "
+            "--set task.teacher=FOLDER_OR_NAME, or start from a classifier with the task's labels"
+        )
+    weight = task.distill_logits if not teacher or task.distill_states else task.distill_logits or WEIGHT
+    return replace(recipe, task=replace(task, teacher=teacher, distill_logits=weight))
+
+
+def _classifies(name: str, labels: Labels) -> bool:
+    """Whether a model is a plain classifier with these labels."""
+    config = load_config(name)
+    plain = not is_ours(config) or config.num_instances == 1
+    made_for = (config.architectures or [""])[0].endswith("Classification")
+    return bool(plain and made_for and tuple(config.id2label.values()) == labels.names)
 
 
 def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:

@@ -160,6 +160,12 @@ class StopEarly(EarlyStoppingCallback):
         super().__init__(patience)
         self.curriculum = curriculum
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self.early_stopping_patience_counter = saved["attributes"]["early_stopping_patience_counter"]
+
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
         if self.curriculum.size == self.curriculum.capacity:
             super().on_evaluate(args, state, control, metrics, **kwargs)
