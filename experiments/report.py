@@ -5,6 +5,7 @@
 
 import sys
 
+from pages.aims import quality_aims, speed_aims
 from pages.common import DOCS, ROOT, fill
 from pages.models import models_page, zoo_table
 from pages.quality import ablation_sections, draw_growth, growth_section, quality_sections, table
@@ -20,13 +21,14 @@ def page() -> str:
         "",
         "Each row is one recipe; every column of a multiplexed row is **the same checkpoint** at another group size k.",
         "Scores are percent, mean over the seeds and over three random groupings; in brackets the difference to",
-        "the best plain model of the same family. Minutes are training time, all stages together, and upper bounds:",
-        "other work ran on the machine at times. With one seed, differences of less than two points are not findings.",
+        "the best plain model of the same family. Epochs are passes over the task's rows, at most (small groups leave",
+        "a part of a batch out). Minutes are training time, all stages together, and upper bounds: other work ran on",
+        "the machine at times. With one seed, differences of less than two points are not findings. Seeds of a",
+        "multiplexed model share one warm-up.",
         "",
     ]
-    return "\n".join(
-        [*lines, *quality_sections(), *frontier_section(), *growth_section(), *ablation_sections(), *speed_section()]
-    )
+    quality = [*quality_sections(), *quality_aims(), *frontier_section(), *growth_section(), *ablation_sections()]
+    return "\n".join([*lines, *quality, *speed_section(), *speed_aims()])
 
 
 def readme() -> str:

@@ -4,6 +4,8 @@
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
+#   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
+#   WARMED=1 ...              also the plain model after a retrieval warm-up of its own (the paper's B2)
 #   DEDICATED=1 ...           also a model for that one group size alone: is the elastic one as good there?
 #   TOKENIZER=FOLDER ...      the tokenizer of an earlier run, so that both can share their plain models
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
@@ -41,6 +43,17 @@ for size in ${SMALLER:-}; do
     --set task.teacher="${TEACHER:-$plain/task/model}" --set task.distill_logits=0.7
   judge "$small/task/model" "$task" "scratch-plain-${layers}l-${hidden}h${TEACHER:+-taught}-seed$seed" $splits
 done
+for rate in ${RATES:-}; do
+  other=$runs/$task-plain-lr-$rate-seed$seed
+  $datamux train "small/$task-plain" -o "$other" --set run.seed="$seed" --set model.tokenizer="$tokenizer" --set task.learning_rate="$rate"
+  judge "$other/task/model" "$task" "scratch-plain-lr-$rate-seed$seed" $splits
+done
+if [ -n "${WARMED:-}" ]; then
+  $datamux train small/warmup-plain -o "$runs/warmup-plain-seed0" --set model.tokenizer="$tokenizer"
+  warmed=$runs/$task-plain-warmed-up-seed$seed
+  $datamux train "small/$task-plain" -o "$warmed" --set run.seed="$seed" --set model.start="$runs/warmup-plain-seed0/warmup/model"
+  judge "$warmed/task/model" "$task" "scratch-plain-warmed-up-seed$seed" $splits
+fi
 if [ -n "${DEDICATED:-}" ]; then
   alone=$runs/$task-n$n-alone-seed$seed
   $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.start="$warm/warmup/model" \

@@ -47,8 +47,8 @@ def table(task: str) -> list[str]:
         if what.startswith("plain"):
             best[family] = max(best.get(family, 0.0), fmean(scores(records)[1]))
     lines = [
-        "| model | seeds | minutes | " + " | ".join(f"k = {k}" for k in SIZES) + " |",
-        "|---" * (3 + len(SIZES)) + "|",
+        "| model | seeds | epochs | minutes | " + " | ".join(f"k = {k}" for k in SIZES) + " |",
+        "|---" * (4 + len(SIZES)) + "|",
     ]
     for name, records in groups.items():
         family, _, what = name.partition("-")
@@ -64,8 +64,14 @@ def table(task: str) -> list[str]:
             digits = 2 if task == "wikipedia_en" else 1  # retrieval is so close to 100 that tenths hide it
             cells.append(f"{value:.{digits}f}{spread}{drop}")
         spent = fmean(minutes(record) for record in records)
-        lines.append(f"| {name} | {len(records)} | {spent:.0f} | " + " | ".join(cells) + " |")
+        seen = fmean(epochs(record) for record in records)
+        lines.append(f"| {name} | {len(records)} | {seen:.1f} | {spent:.0f} | " + " | ".join(cells) + " |")
     return lines
+
+
+def epochs(record: dict) -> float:
+    """How often the last stage went over its rows."""
+    return max(float(entry["epoch"]) for entry in record["training"][-1]["log"])
 
 
 def rows_of(task: str) -> dict[str, list[dict]]:
@@ -91,27 +97,52 @@ def growth_section() -> list[str]:
         "## How training time grows with the group size",
         "",
         "The step and minute at which the warm-up's curriculum moved on to each size: when the given share of words",
-        "was right in training at the size before, or (marked *) because the capacity is due at half of the steps.",
+        "was right in training at the size before, or (marked *) because the capacity is due at half of the steps. The",
+        "next column is when 95% of held-out words were right at the full capacity. The paper says that training time",
+        "grows almost linearly with N; the last column has the power of N that fits the minutes here.",
         "",
         "![Group size against training time](growth.png)",
         "",
-        "| model | share | size: step (minute) |",
-        "|---|---|---|",
+        "| model | share | size: step (minute) | 95% held out: step (minute) | minutes grow as |",
+        "|---|---|---|---|---|",
     ]
     for name, record in records.items():
         late = due_sizes(record)
         points = [f"{k}{'*' if k in late else ''}: {step} ({m:.1f})" for k, step, m in growth(record, "warmup")]
-        lines.append(f"| {name} | {record['recipe']['warmup']['threshold']:.0%} | " + ", ".join(points) + " |")
+        share = f"{record['recipe']['warmup']['threshold']:.0%}"
+        lines.append(f"| {name} | {share} | {', '.join(points)} | {_well_held(record)} | N^{_power(record):.1f} |")
     return [*lines, ""]
+
+
+def _power(record: dict) -> float:
+    """The p for which the minutes until the model coped with a size grow as size^p."""
+    late = due_sizes(record)
+    coped = [
+        (size, minute) for (size, *_), (after, _, minute) in pairwise(growth(record, "warmup")) if after not in late
+    ]
+    sizes, spent = zip(*coped, strict=True)
+    return float(np.polyfit(np.log(sizes), np.log(spent), 1)[0])
+
+
+def _well_held(record: dict, share: float = 0.95) -> str:
+    """When this share of the held-out words was right for the first time, with all instances a pass."""
+    (stage,) = [part for part in record["training"] if part["stage"] == "warmup"]
+    for entry in stage["log"]:
+        if entry.get("eval_retrieval_accuracy", 0.0) >= share:
+            return f"{entry['step']} ({_minute(stage, entry['step']):.1f})"
+    return "never"
+
+
+def _minute(stage: dict, step: int) -> float:
+    """The minute at which a stage reached a step."""
+    times = [(0, 0.0)] + [(entry["step"], entry["seconds"]) for entry in stage["log"] if "seconds" in entry]
+    return float(np.interp(step, *zip(*times, strict=True))) / 60
 
 
 def growth(record: dict, stage: str) -> list[tuple[int, int, float]]:
     """(group size, step, minute) at which a stage's curriculum reached each size."""
     (found,) = [part for part in record["training"] if part["stage"] == stage]
-    times = [(0, 0.0)] + [(entry["step"], entry["seconds"]) for entry in found["log"] if "seconds" in entry]
-    steps, seconds = zip(*times, strict=True)
-    reached = [(int(size), step) for size, step in found["reached"].items()]
-    return [(size, step, float(np.interp(step, steps, seconds)) / 60) for size, step in reached]
+    return [(int(size), step, _minute(found, step)) for size, step in found["reached"].items()]
 
 
 def due_sizes(record: dict) -> set[int]:

@@ -1,0 +1,89 @@
+"""What we set out to reach, and what the records say: one table for quality, one for speed."""
+
+from statistics import fmean
+
+from datamux.evaluate.records import read_record
+from pages.common import RESULTS
+from pages.quality import rows_of, scores
+
+RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h": {40: 97.0}}
+# Task, multiplexed model, the plain one it is compared with, and the points that each group size may cost.
+DROPS = (
+    ("sst2", "scratch-n20", "scratch-plain", {1: 0.5, 2: 0.5, 5: 0.5, 10: 1.0, 20: 2.0}),
+    ("sst2", "scratch-n40-2l-512h", "scratch-plain-2l-512h", {40: 3.0}),
+    ("sst2", "scratch-n20", "scratch-n20-alone", {20: 1.0}),
+    ("conll2003", "scratch-n20", "scratch-plain", {5: 2.0, 10: 5.0, 20: 10.0}),
+    ("sst2", "minilm-n10-mux-layer-2", "minilm-plain-6-layers", {2: 1.0, 5: 3.0, 10: 6.0}),
+    ("banking77", "minilm-n10-mux-layer-2", "minilm-plain-6-layers", {2: 1.0, 5: 3.0, 10: 6.0}),
+    ("conll2003", "minilm-n10-mux-layer-2", "minilm-plain-6-layers", {2: 1.0, 5: 3.0, 10: 6.0}),
+)
+SPEED = {
+    "12l-768h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 38},
+    "12l-384h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 37},
+    "4l-768h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 37},
+    "4l-256h-32-tokens": {2: 1.9, 10: 9.3, 20: 18, 40: 34},
+    "sst2-texts-4l-256h": {2: 1.8, 10: 8, 20: 14, 40: 22},
+    "tagging-12l-768h-128-tokens": {20: 15},
+}
+
+
+def quality_aims() -> list[str]:
+    """Aim by aim: met, or missed by how much. What was tried and why we think it is missed is in the log."""
+    lines = [
+        "## What we aimed at: quality",
+        "",
+        "Points lost against the plain model that is named, mean over the seeds. Why an aim is missed, and what was",
+        "tried, is in the [log](log.md).",
+        "",
+        "| task | model | compared with | k | aim | measured | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    retrieved = rows_of("wikipedia_en")
+    for name, aims in RETRIEVAL.items():
+        for k, aim in aims.items():
+            if name in retrieved:
+                found = fmean(scores(retrieved[name])[k])
+                lines.append(
+                    f"| retrieval | {name} | | {k} | at least {aim:g}% | {found:.2f}% | {_missed(aim - found, 2)} |"
+                )
+    for task, name, base, aims in DROPS:
+        rows = rows_of(task)
+        if name not in rows or base not in rows:
+            continue
+        ours, theirs = scores(rows[name]), scores(rows[base])
+        for k, aim in aims.items():
+            lost = fmean(theirs.get(k, theirs.get(1, []))) - fmean(ours[k])
+            found = f"at most {aim:g} lost | {lost:.1f} lost | {_missed(lost - aim, 1)}"
+            lines.append(f"| {task} | {name} | {base} | {k} | {found} |")
+    return [*lines, ""]
+
+
+def speed_aims() -> list[str]:
+    """The same for throughput against the plain model, and for memory."""
+    lines = [
+        "### What we aimed at: speed",
+        "",
+        "Times the plain model's throughput, ours (`gate`), same engine.",
+        "",
+        "| | k | aim | measured (lowest to highest) | |",
+        "|---|---|---|---|---|",
+    ]
+    for name, aims in SPEED.items():
+        file = RESULTS / "speed" / f"{name}.json"
+        rows = read_record(file)["results"] if file.exists() else []
+        for row in rows:
+            if row["group_size"] in aims and row["name"].startswith("gate"):
+                aim, found = aims[row["group_size"]], row["ratio"]
+                spread = f"{found:.2f}x ({row['lowest']:.2f} to {row['highest']:.2f})"
+                missed = _missed(100 * (1 - found / aim), 0, "%")
+                lines.append(f"| {name} | {row['group_size']} | {aim:g}x | {spread} | {missed} |")
+    file = RESULTS / "speed" / "memory-12l-768h.json"
+    if file.exists():
+        (row,) = [row for row in read_record(file)["results"] if row["group_size"] == 40]
+        missed = _missed(100 * (row["ratio"] / 1.3 - 1), 0, "%")
+        lines.append(f"| memory, 12L/768H | 40 | at most 1.3x | {row['ratio']:.2f}x | {missed} |")
+    return [*lines, ""]
+
+
+def _missed(by: float, digits: int, unit: str = "") -> str:
+    return "met" if by <= 0 else f"missed by {by:.{digits}f}{unit}"
