@@ -3,6 +3,7 @@
 # the same encoder with its upper layers cut off. All but the first learn from the plain model.
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
+#   LONGER="2" ...         these rivals again, from the fine-tuned encoder and for twice the steps
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -30,6 +31,10 @@ done
 for layers in ${CUT-3 2 1}; do
   run "plain-$layers-layers" plain model.start="$encoder" model.keep_layers="$layers" task.teacher="$plain" \
     task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near"
+done
+for layers in ${LONGER:-}; do
+  run "plain-$layers-layers-longer" plain model.start="$plain" model.keep_layers="$layers" task.teacher="$plain" \
+    task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps=2400
 done
 for layers in ${CUT_MIXED:-}; do
   run "n10-mux-layer-1-of-$layers" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
