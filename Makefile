@@ -11,7 +11,7 @@ demo: .venv/demo ## the main job, on this machine, in well under a minute
 test: .venv/dev ## the whole default test suite, offline, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-check: .venv/dev ## format, lint, types, import direction, generated pages, docs
+check: .venv/dev ## format, lint, types, import direction, generated pages, docs, the README's code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -20,6 +20,7 @@ check: .venv/dev ## format, lint, types, import direction, generated pages, docs
 	$(BIN)/python scripts/commands.py --check
 	$(BIN)/python scripts/pictures.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_documents.py -k readme
 
 docs: .venv/dev ## write the generated pages and pictures, and build the documentation into site/
 	$(BIN)/python scripts/commands.py
