@@ -5,7 +5,7 @@ BIN := .venv/bin
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: .venv/demo ## the main job, on this machine, in well under a minute
+demo: .venv/demo ## the main job, on this machine
 	@$(BIN)/datamux demo
 
 test: .venv/dev ## the whole default test suite, offline, on two cores
@@ -46,12 +46,12 @@ clean: ## remove what the commands above made
 	@touch $@
 
 .venv/demo: .venv/python pyproject.toml constraints.txt
-	@echo "installing into .venv (a minute or two, once)"
+	@echo "installing into .venv (once; torch is large)"
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[bench]"
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
-	@echo "installing into .venv (a minute or two, once)"
+	@echo "installing into .venv (once; torch is large)"
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@
 
