@@ -5,13 +5,13 @@ BIN := .venv/bin
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: .venv/demo ## the main job, on this machine, in well under a minute
+demo: .venv/demo ## the main job, on this machine
 	@$(BIN)/datamux demo
 
 test: .venv/dev ## the whole default test suite, offline, on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-check: .venv/dev ## format, lint, types, import direction, generated pages, docs
+check: .venv/dev ## format, lint, types, import direction, generated pages, docs, the README's code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -20,6 +20,7 @@ check: .venv/dev ## format, lint, types, import direction, generated pages, docs
 	$(BIN)/python scripts/commands.py --check
 	$(BIN)/python scripts/pictures.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_documents.py -k readme
 
 docs: .venv/dev ## write the generated pages and pictures, and build the documentation into site/
 	$(BIN)/python scripts/commands.py
@@ -45,12 +46,12 @@ clean: ## remove what the commands above made
 	@touch $@
 
 .venv/demo: .venv/python pyproject.toml constraints.txt
-	@echo "installing into .venv (a minute or two, once)"
+	@echo "installing into .venv (once; torch is large)"
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[bench]"
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
-	@echo "installing into .venv (a minute or two, once)"
+	@echo "installing into .venv (once; torch is large)"
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The models that ship in the package: trained, measured, and packed into src/datamux/zoo.
-#   DATAMUX_DATA=... experiments/zoo.sh ENCODER       ENCODER: the pretrained encoder whose fine-tuned classifiers are the teachers
+#   DATAMUX_DATA=... experiments/zoo.sh ENCODER       ENCODER: the pretrained encoder (all-MiniLM-L6-v2) whose fine-tuned
+#                                                     classifiers are the teachers
 # Wants the warm-up of small.sh and the plain models of pretrained.sh, and makes them if they are not there.
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/zoo.
 set -eu

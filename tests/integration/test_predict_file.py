@@ -6,11 +6,14 @@ import json
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import datamux
 from conftest import tiny_encoder
+from datamux.cli import app
 from datamux.inference.files import STDIN, predict_file, read_items
 from datamux.inference.predictor import Predictor
+from datamux.zoo.sentences import NEWS
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
 
@@ -61,6 +64,27 @@ def test_formats(predictor, tmp_path, suffix, to):
     kept = [{name: row[name] for name in rows[0]} for row in found]
     assert kept == rows, "all other columns, and the order, are kept"
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["model", source.name, output.name])
+
+
+@pytest.mark.parametrize("as_words", [False, True])
+@pytest.mark.parametrize("to", [".jsonl", ".csv", ".parquet"])
+def test_spans_in_a_file_are_what_the_tagger_said(tmp_path, to, as_words):
+    texts = ["nothing to see here .", *NEWS[:5]]
+    given = [text.split() for text in texts] if as_words else texts
+    source = write(tmp_path / "in.jsonl", [{"id": str(i), "text": text} for i, text in enumerate(given)])
+    output = tmp_path / f"out{to}"
+    command = ["predict", "ner", str(source), "-o", str(output), "--group-size", "3", "--quiet"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    found = rows_of(output)
+    spans = [json.loads(row["predicted_spans"]) if to == ".csv" else row["predicted_spans"] for row in found]
+    assert spans == datamux.load("ner")(given, group_size=3)
+    assert spans[0] == []
+    assert sum(map(len, spans)) > 5
+    for text, row in zip(texts, spans, strict=True):
+        assert [span["word"] for span in row] == [text[span["start"] : span["end"]] for span in row]
+    assert [row["id"] for row in found] == [str(i) for i in range(len(texts))]
+    assert [json.loads(row["text"]) if to == ".csv" and as_words else row["text"] for row in found] == given
 
 
 def test_stdin(predictor, tmp_path, monkeypatch):

@@ -1,18 +1,50 @@
 """The models in the package: they answer, they fit, and their cards are true."""
 
+import runpy
+from pathlib import Path
+
 import pytest
+import torch
 
 import datamux
+from conftest import random_rows, tiny_encoder
+from datamux.evaluate.records import read_record
 from datamux.evaluate.report import evaluate_model
+from datamux.hub.loading import load_model
 from datamux.zoo import HOME, shipped_models
 
 NAMES = ["ner", "ner-plain", "sentiment", "sentiment-plain"]
 CARDS = shipped_models()
+ROOT = Path(__file__).parents[2]
+PACKING = runpy.run_path(str(ROOT / "experiments/zoo.py"))
 
 
 def test_all_four_ship_and_fit_into_the_package():
     assert sorted(CARDS) == NAMES
-    assert sum(file.stat().st_size for file in HOME.rglob("*") if file.is_file()) < 48e6
+    assert sum(file.stat().st_size for file in HOME.rglob("*") if file.is_file()) < 46e6
+
+
+@pytest.mark.parametrize("task", ["sequence-classification", "token-classification"])
+def test_what_packing_leaves_out_changes_no_bit_of_an_answer(task):
+    model = datamux.multiplex(tiny_encoder(), 3, task=task, retrieval_head=True).eval()
+    packed = PACKING["slim"](model, 7)
+    assert packed.retrieval is None
+    assert packed.backbone.max_tokens == 7
+    rows = random_rows(5, tokens=7)
+    with torch.inference_mode():
+        for k in (1, 2, 3):
+            assert torch.equal(packed(**rows, group_size=k).logits, model(**rows, group_size=k).logits)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_model_has_only_what_it_uses_and_cuts_long_texts(name):
+    model, limit = load_model(name), CARDS[name]["max_tokens"]
+    assert model.retrieval is None
+    assert model.backbone.max_tokens == limit
+    assert sum(weight.numel() for weight in model.parameters()) == CARDS[name]["parameters"]
+    predictor = datamux.load(name)
+    long, longer = "film " * (limit - 2), "film " * 500
+    assert predictor([longer])[0] == predictor([long])[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -22,8 +54,17 @@ def test_a_card_says_what_a_user_must_know(name):
     for score in card["scores"].values():
         assert f"{100 * score:.1f}" in page
     assert card["limits"] in page
-    assert "experiments/zoo.sh" in page
+    assert "`DATAMUX_DATA=DATA experiments/zoo.sh ENCODER`" in page
+    assert f"{card['teacher']['encoder']} fine-tuned" in page
     assert (HOME / name / "recipe.json").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_is_what_its_records_say(name):
+    card = CARDS[name]
+    record = read_record(ROOT / f"experiments/results/zoo/{name}.json")
+    assert PACKING["make_card"](name, record, card["parameters"]) == card
+    assert PACKING["as_markdown"](name, card) == (HOME / name / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["sentiment", "sentiment-plain"])

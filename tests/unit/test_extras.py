@@ -1,6 +1,7 @@
 """What an extra brings is missing: the error names the extra. The import is blocked; nothing is uninstalled."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -26,6 +27,12 @@ def block(monkeypatch, module: str) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
+
+
+def test_make_packages_uses_every_extra_and_none():
+    tried = runpy.run_path(str(ROOT / "scripts/packages.py"))
+    assert sorted(tried["USES"]) == sorted(["", *EXTRAS])
+    assert tried["EXTRAS"] == list(EXTRAS)
 
 
 def test_the_command_line_knows_the_extra_of_every_package():

@@ -32,6 +32,15 @@ def test_version_is_in_the_changelog():
     assert newest[1] == datamux.__version__
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+def test_every_part_of_the_package_is_in_the_list_of_files(page):
+    text = (ROOT / page).read_text()
+    for part in (ROOT / "src/datamux").iterdir():
+        if not part.name.startswith("__"):
+            name = f"{part.name}/" if part.is_dir() else part.name
+            assert re.search(rf"(?m)(^  |`){re.escape(name)}", text), f"{page} does not name {name}"
+
+
 def test_import_does_not_load_torch():
     assert run("-c", "import sys, datamux; print('torch' in sys.modules, 'transformers' in sys.modules)").split() == [
         "False",
