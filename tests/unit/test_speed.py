@@ -4,6 +4,7 @@ import pytest
 
 from datamux.evaluate.bench import run_memory, run_parts, run_speed
 from datamux.evaluate.contenders import Shape, lengths_of
+from datamux.evaluate.plots import draw_speed, pyplot_without_window
 from datamux.evaluate.rivals import shape_like
 from datamux.evaluate.speed import Contender, compare_speed, tune
 from datamux.hub.loading import load_tokenizer
@@ -160,3 +161,25 @@ def test_the_parts_make_up_the_pass():
     for row in found["results"]:
         assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
         assert row["encoder"] > row["head"], "two layers take longer than one small matrix"
+
+
+def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
+    pyplot = pyplot_without_window()
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+
+    def row(name, k, ratio):
+        about = {"engine": "torch", "demultiplexer": None if k == 1 else "gate"}
+        return {"name": name, "group_size": k, "ratio": ratio, "lowest": ratio, "highest": ratio, "about": about}
+
+    results = [row("plain, torch", 1, 1.0), row("plain 1x64, torch", 1, 3.5), row("gate", 20, 18.0)]
+    settings = {"shape": {"layers": 4, "hidden": 256}, "lengths": "fixed:32"}
+    draw_speed({"results": results, "settings": settings}, tmp_path / "speed.png")
+    left, right = (
+        {(float(x), float(y)) for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
+        for axes in figures[0].axes
+    )
+    assert {(20, 11), (40, 18), (20, 25), (20, 18), (0, 3.5)} <= left
+    assert {(20, 0.55), (40, 0.45), (20, 1.25), (20, 0.9)} <= right
+    low, high = figures[0].axes[1].get_ylim()
+    assert low <= 0.45 < 1.25 < high, "all of them can be seen"
