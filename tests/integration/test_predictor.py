@@ -116,6 +116,21 @@ def test_half_precision_is_close(folder):
     assert [x["score"] for x in a] == pytest.approx([x["score"] for x in b], abs=0.05)
 
 
+def test_compiled_answers_alike(folder, monkeypatch):
+    """Without the code generator, which takes half a minute; tests/parity runs that."""
+    compiled, seen = torch.compile, []
+
+    def compile_quickly(model, **options):
+        seen.append(options)
+        return compiled(model, backend="aot_eager", **options)
+
+    monkeypatch.setattr(torch, "compile", compile_quickly)
+    predictor = datamux.load(folder, compiled=True)
+    assert seen == [{"dynamic": True}]
+    for k in (1, 3):
+        same(predictor(TEXTS, group_size=k), datamux.load(folder)(TEXTS, group_size=k))
+
+
 def test_plain_classifiers_too(tmp_path, tokenizer):
     torch.manual_seed(0)
     plain = tf.AutoModelForSequenceClassification.from_config(tiny_encoder().config)
