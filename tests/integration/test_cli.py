@@ -57,3 +57,50 @@ def test_demo_shows_tables(tmp_path):
     done = datamux("demo", "--rounds", "1", "--seconds", "0.05", "--plot", str(tmp_path / "demo.png"))
     for shown in ("sentiment", "ner", "London (LOC)", "20 a pass", "against plain", "datamux predict"):
         assert shown in done.stdout
+
+
+TINY = ("--layers", "1", "--hidden", "16", "--heads", "2", "-k", "2", "-k", "3")
+QUICK = ("--rounds", "1", "--seconds", "0.01", "--samples", "12", "--lengths", "fixed:8")
+
+
+def test_bench_speed_shows_keeps_and_draws(tmp_path):
+    record, plot = tmp_path / "kept" / "speed.json", tmp_path / "speed.png"
+    done = datamux("bench", "speed", *TINY, *QUICK, "--also", "1x8", "--record", str(record), "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    kept = json.loads(record.read_text())
+    assert [row["group_size"] for row in kept["results"]] == [1, 1, 2, 3, 2, 3]
+    lines = done.stdout.splitlines()
+    for line, row in zip(lines[1:], kept["results"], strict=True):
+        assert line.startswith(row["name"])
+        assert f"{row['ratio']:.2f}x ({row['lowest']:.2f} to {row['highest']:.2f})" in line
+        share = f"{row['ratio'] / row['group_size']:.0%}"
+        assert (share in line.split()) == (row["group_size"] > 1)
+    assert plot.stat().st_size > 10_000
+
+
+def test_bench_speed_prints_json():
+    options = ("--tagging", "--hidden-dim", "20", "--head-context", "1", "--demultiplexer", "gate", "--json")
+    found = json.loads(datamux("bench", "speed", *TINY, *QUICK, *options).stdout)
+    assert [row["name"] for row in found["results"]] == [
+        "plain, torch",
+        "gate, 2 a pass, torch",
+        "gate, 3 a pass, torch",
+    ]
+    assert found["settings"]["shape"]["token_level"]
+    done = datamux("bench", "speed", *TINY, *QUICK, "--also", "64")
+    assert (done.returncode, "LAYERSxHIDDEN" in done.stderr) == (2, True)
+
+
+def test_bench_memory_and_parts(tmp_path):
+    memory, parts = tmp_path / "memory.json", tmp_path / "parts.json"
+    size = ("--tokens", "8", "--groups", "4")
+    shown = datamux("bench", "memory", *TINY, *size, "--record", str(memory)).stdout.splitlines()
+    points = json.loads(memory.read_text())["results"]
+    assert [line.split()[0] for line in shown[1:]] == ["2", "3"]
+    assert [line.split()[-1] for line in shown[1:]] == [f"{point['ratio']:.2f}x" for point in points]
+    shown = datamux("bench", "parts", *TINY, *size, "--bf16", "--record", str(parts)).stdout.splitlines()
+    rows = json.loads(parts.read_text())["results"]
+    assert "mixing, ms" in shown[0]
+    assert [line.split()[2] for line in shown[1:]] == [f"{row['encoder']:.3f}" for row in rows]
+    found = json.loads(datamux("bench", "parts", *TINY, *size, "--json").stdout)
+    assert (found["kind"], len(found["results"])) == ("parts", 2)

@@ -10,6 +10,7 @@ from conftest import tiny_encoder
 from datamux import multiplex
 from datamux.evaluate.bench import run_speed
 from datamux.evaluate.frontier import measure_frontier
+from datamux.inference.export import export_model
 
 ROWS = [{"text": text, "label": label} for text, label in [("good film", "pos"), ("the plot was bad .", "neg")] * 20]
 LABELS = {0: "neg", 1: "pos"}
@@ -77,3 +78,17 @@ def test_speed_of_a_trained_model_from_texts(models, tmp_path, monkeypatch):
     assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 a pass, torch"], "40 does not fit"
     with pytest.raises(ValueError, match="has 4 slots"):
         run_speed(model=models[1], group_sizes=[40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
+
+
+def test_speed_of_an_exported_model_in_its_own_engine(models, tmp_path):
+    export_model(models[1], tmp_path / "onnx")
+    options = {"shape": {}, "group_sizes": [2, 3], "lengths": "fixed:8", "texts": False, "demultiplexers": []}
+    options |= {"samples": 12, "rounds": 1, "seconds": 0.01, "model": str(tmp_path / "onnx")}
+    for engines in ([], ["onnx"]):
+        found = run_speed(engines=engines, **options)
+        names = [row["name"] for row in found["results"]]
+        assert names == ["plain, onnx", "gate, 2 a pass, onnx", "gate, 3 a pass, onnx"]
+    with pytest.raises(ValueError, match="runs in onnx alone, not in torch"):
+        run_speed(engines=["torch"], **options)
+    with pytest.raises(ValueError, match="not a multiplexed one"):
+        run_speed(engines=[], **(options | {"model": models[0]}))

@@ -12,7 +12,6 @@ import datamux
 from conftest import tiny_encoder
 from datamux.cli import app
 from datamux.inference.files import STDIN, predict_file, read_items
-from datamux.inference.predictor import Predictor
 from datamux.zoo.sentences import NEWS
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
@@ -110,34 +109,38 @@ def test_bad_rows_are_named_and_the_rest_goes_on(predictor, tmp_path):
         predict_file(predictor, broken, tmp_path / "other.csv", text=["body"])
 
 
-@pytest.mark.parametrize("torn", ["", '{"n": 5, "out": {"te'])
+@pytest.mark.parametrize("torn", ["", '{"n": 1, "out": {"te'])
 def test_an_interrupted_run_goes_on(predictor, tmp_path, monkeypatch, torn):
     source = write(tmp_path / "in.csv", [{"id": str(i), "text": TEXTS[i % 8]} for i in range(30)])
     output, journal = tmp_path / "out.csv", tmp_path / "out.csv.part"
-    whole = Predictor.stream
+    whole = predictor.runtime.logits
+    passes = []
 
-    def breaks(self, texts, **options):
-        for number, answer in enumerate(whole(self, texts, **(options | {"window": 3}))):
-            if number == 7:
-                raise KeyboardInterrupt
-            yield answer
+    def breaks(batch, group_size):
+        if len(passes) == 3:
+            raise KeyboardInterrupt
+        passes.append(len(batch["input_ids"]))
+        return whole(batch, group_size)
 
+    predictor.positions = 16  # several passes, all of one window
     with monkeypatch.context() as patch:
-        patch.setattr(Predictor, "stream", breaks)
+        patch.setattr(predictor.runtime, "logits", breaks)
         with pytest.raises(KeyboardInterrupt):
             predict_file(predictor, source, output, group_size=1)
     assert not output.exists()
-    assert len(journal.read_text().splitlines()) == 8
+    kept = [json.loads(line)["n"] for line in journal.read_text().splitlines()[1:]]
+    assert len(kept) == sum(passes), "every pass that ended is kept"
+    assert sorted(kept) != list(range(1, len(kept) + 1)), "the longest texts run first, wherever they stand"
     with journal.open("a") as lines:
         lines.write(torn)
     with pytest.raises(ValueError, match="other settings"):
         predict_file(predictor, source, output, group_size=2)
     done = predict_file(predictor, source, output, group_size=1)
-    assert (done.rows, done.resumed_after) == (30, 7)
+    assert (done.rows, done.resumed_after) == (30, len(kept))
     found = rows_of(output)
     assert [row["id"] for row in found] == [str(i) for i in range(30)]
     expected = [answer["score"] for answer in predictor([TEXTS[i % 8] for i in range(30)], group_size=1)]
-    assert len(set(expected)) == 8
+    assert len({round(score, 4) for score in expected}) == 8
     assert [float(row["predicted_score"]) for row in found] == pytest.approx(expected)
 
 
@@ -178,3 +181,27 @@ def test_parquet_replaces_old_answers_keeps_late_columns_and_may_be_empty(predic
     empty = write(tmp_path / "empty.parquet", [{"text": ""}])
     assert predict_file(predictor, empty, tmp_path / "none.parquet").bad == 1
     assert rows_of(tmp_path / "none.parquet") == []
+
+
+@pytest.mark.parametrize("columns", [["text"], ["text", "other"]])
+def test_the_bar_ends_where_it_said(predictor, tmp_path, monkeypatch, columns):
+    class Bar:
+        total, done = 0, 0
+
+        def __init__(self, **options):
+            bars.append(self)
+
+        def update(self, tokens):
+            totals.append(self.total)
+            self.done += tokens
+
+        def close(self):
+            pass
+
+    bars, totals = [], []
+    monkeypatch.setattr("datamux.inference.predictor.tqdm", Bar)
+    monkeypatch.setattr("datamux.inference.predictor.WINDOW", 8)
+    monkeypatch.setattr("datamux.inference.predictor.GROUPS", 1)
+    source = write(tmp_path / "in.jsonl", [{"text": "good film", "other": "bad plot"}] * 24)
+    predict_file(predictor, source, tmp_path / "out.jsonl", text=columns, progress=True)
+    assert set(totals) == {bars[0].done}, "with texts that are all alike, the first window knows how many there will be"

@@ -1,6 +1,7 @@
 """`datamux.load`: texts in, answers out, in input order, the same whatever the batch size, precision or engine."""
 
 import json
+import threading
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import datamux
 from conftest import tiny_encoder
 from datamux.inference.export import Parity, _refuse, _same_answers, export_model
 from datamux.inference.exported import ExportedRuntime
+from datamux.inference.texts import Texts
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"] * 5
 LABELS = {0: "neg", 1: "pos", 2: "other"}
@@ -71,6 +73,38 @@ def test_equal_answers_whatever_the_batch_size(folder, group_size):
         same(predictor(TEXTS, group_size=group_size), expected)
 
 
+def test_the_next_window_is_tokenised_while_one_runs(folder, monkeypatch):
+    predictor = datamux.load(folder)
+    tokenise, run = predictor.texts.window, predictor.runtime.logits
+    tokenised, ahead = [threading.Event() for _ in range(4)], []
+
+    def window(texts):
+        found = tokenise(texts)
+        next(event for event in tokenised if not event.is_set()).set()
+        return found
+
+    def logits(batch, group_size):
+        ahead.append(tokenised[min(len(ahead) + 1, 3)].wait(timeout=20))
+        return run(batch, group_size)
+
+    monkeypatch.setattr(predictor.texts, "window", window)
+    monkeypatch.setattr(predictor.runtime, "logits", logits)
+    answers = predictor.stream(["good film"] * 16, group_size=4, window=4)
+    next(answers)
+    assert ahead == [True], "the second window is ready before the first has an answer"
+    assert not tokenised[2].is_set(), "and no more than one is kept in store"
+    assert len(list(answers)) == 15
+    assert all(ahead)
+
+
+@pytest.mark.parametrize("token_level", [False, True])
+def test_letters_are_those_of_a_window(tokenizer, token_level):
+    texts = Texts(tokenizer, 50, token_level=token_level)
+    several = [["good", "film"], ["a"]] if token_level else [("good", "film"), {"text": "a", "text_pair": "plot"}]
+    for given in (["good film", "bad"], several):
+        assert sum(map(texts.letters, given)) == sum(map(len, texts.window(given).texts))
+
+
 def test_fewer_texts_than_slots(folder):
     predictor = datamux.load(folder)
     same(predictor(TEXTS[:2]), predictor(TEXTS[:2], group_size=2))
@@ -80,6 +114,21 @@ def test_half_precision_is_close(folder):
     full, half = datamux.load(folder), datamux.load(folder, bf16=True)
     a, b = full(TEXTS), half(TEXTS)
     assert [x["score"] for x in a] == pytest.approx([x["score"] for x in b], abs=0.05)
+
+
+def test_compiled_answers_alike(folder, monkeypatch):
+    """Without the code generator, which takes half a minute; tests/parity runs that."""
+    compiled, seen = torch.compile, []
+
+    def compile_quickly(model, **options):
+        seen.append(options)
+        return compiled(model, backend="aot_eager", **options)
+
+    monkeypatch.setattr(torch, "compile", compile_quickly)
+    predictor = datamux.load(folder, compiled=True)
+    assert seen == [{"dynamic": True}]
+    for k in (1, 3):
+        same(predictor(TEXTS, group_size=k), datamux.load(folder)(TEXTS, group_size=k))
 
 
 def test_plain_classifiers_too(tmp_path, tokenizer):

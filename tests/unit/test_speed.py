@@ -3,8 +3,11 @@
 import pytest
 
 from datamux.evaluate.bench import run_memory, run_parts, run_speed
-from datamux.evaluate.contenders import lengths_of
+from datamux.evaluate.contenders import Shape, lengths_of
+from datamux.evaluate.plots import draw_speed, pyplot_without_window
+from datamux.evaluate.rivals import shape_like
 from datamux.evaluate.speed import Contender, compare_speed, tune
+from datamux.hub.loading import load_tokenizer
 
 
 class Machine:
@@ -69,6 +72,26 @@ def test_lengths():
         lengths_of("fixed:x", 3)
 
 
+def test_lengths_of_a_task_are_counted_in_tokens(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    rows = ['{"sentence": "a film .", "label": 1}', '{"sentence": "unputdownableness", "label": 0}']
+    (tmp_path / "sst2" / "train.jsonl").write_text("\n".join(rows))
+    tokenizer = load_tokenizer("sentiment")
+    expected = sorted(len(tokenizer(text)["input_ids"]) for text in ("a film .", "unputdownableness"))
+    assert expected != [3, 5], "one word is several tokens, or this test shows nothing"
+    assert sorted(lengths_of("sst2", 4, str(tmp_path))) == sorted(2 * expected)
+
+
+def test_smaller_shapes():
+    shape = Shape(layers=4, hidden=256, heads=4, token_level=True)
+    assert shape_like(shape, "1x64") == Shape(layers=1, hidden=64, heads=1, token_level=True)
+    assert shape_like(shape, "2x192").heads == 3
+    assert shape_like(shape, "2x131").heads == 1, "heads must divide the width"
+    for wrong in ("64", "x64", "0x64", "1x", "axb"):
+        with pytest.raises(ValueError, match="LAYERSxHIDDEN"):
+            shape_like(shape, wrong)
+
+
 TINY = {"layers": 1, "hidden": 16, "heads": 2, "token_level": False}
 
 
@@ -91,6 +114,39 @@ def test_the_benchmark_runs():
     assert all(row["instances"] == 24 and len(row["rates"]) == 2 for row in found["results"])
 
 
+QUICK = {"lengths": "fixed:8", "texts": False, "samples": 12, "rounds": 1, "seconds": 0.01}
+
+
+def test_smaller_plain_models_in_the_same_table():
+    found = run_speed(
+        model=None, shape=TINY, group_sizes=[2], engines=[], demultiplexers=["gate"], also=["1x8", "2x16"], **QUICK
+    )
+    names = [row["name"] for row in found["results"]]
+    assert names == ["plain, torch", "plain 1x8, torch", "plain 2x16, torch", "gate, 2 a pass, torch"]
+    assert all(row["ratio"] > 0 and row["group_size"] == 1 for row in found["results"][1:3])
+
+
+def test_what_is_trained_can_be_timed(monkeypatch):
+    seen = []
+    whole = Shape.multiplexed
+
+    def multiplexed(self, num_instances, **options):
+        seen.append(whole(self, num_instances, **options))
+        return seen[-1]
+
+    monkeypatch.setattr(Shape, "multiplexed", multiplexed)
+    options = {"model": None, "group_sizes": [2], "engines": [], "demultiplexers": ["gate", "key"], **QUICK}
+    found = run_speed(shape=TINY | {"token_level": True}, hidden_dim=20, head_context=1, **options)
+    assert (found["settings"]["hidden_dim"], found["settings"]["head_context"]) == (20, 1)
+    for model in seen:
+        assert model.mux.demultiplexer.from_state.out_features == 20
+        assert model.mux.head.context == 1
+    with pytest.raises(ValueError, match="--tagging"):
+        run_speed(shape=TINY, head_context=1, **options)
+    with pytest.raises(ValueError, match="for new models"):
+        run_speed(shape=TINY, hidden_dim=20, **(options | {"model": "sentiment"}))
+
+
 def test_memory_of_its_own_process():
     found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="gate")
     assert [row["group_size"] for row in found["results"]] == [1, 4]
@@ -105,3 +161,25 @@ def test_the_parts_make_up_the_pass():
     for row in found["results"]:
         assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
         assert row["encoder"] > row["head"], "two layers take longer than one small matrix"
+
+
+def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
+    pyplot = pyplot_without_window()
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+
+    def row(name, k, ratio):
+        about = {"engine": "torch", "demultiplexer": None if k == 1 else "gate"}
+        return {"name": name, "group_size": k, "ratio": ratio, "lowest": ratio, "highest": ratio, "about": about}
+
+    results = [row("plain, torch", 1, 1.0), row("plain 1x64, torch", 1, 3.5), row("gate", 20, 18.0)]
+    settings = {"shape": {"layers": 4, "hidden": 256}, "lengths": "fixed:32"}
+    draw_speed({"results": results, "settings": settings}, tmp_path / "speed.png")
+    left, right = (
+        {(float(x), float(y)) for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
+        for axes in figures[0].axes
+    )
+    assert {(20, 11), (40, 18), (20, 25), (20, 18), (0, 3.5)} <= left
+    assert {(20, 0.55), (40, 0.45), (20, 1.25), (20, 0.9)} <= right
+    low, high = figures[0].axes[1].get_ylim()
+    assert low <= 0.45 < 1.25 < high, "all of them can be seen"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from datamux.cli.options import AsJson, DataDir, Engines, Record
+from datamux.cli.options import ENGINES, AsJson, DataDir, Record
 from datamux.cli.output import check_can_draw, keep, show_table
 
 bench = typer.Typer(no_args_is_help=True, help="Throughput and memory against the plain model at its best batch size.")
@@ -23,19 +23,31 @@ def _shape(layers: int, hidden: int, heads: int, tagging: bool) -> dict[str, int
 
 @bench.command()
 def speed(
-    model: Annotated[str | None, typer.Option(help="A trained model: its shape, its tokenizer, its weights.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A trained or exported model: its shape, tokenizer, weights.")
+    ] = None,
     layers: Layers = 4,
     hidden: Hidden = 256,
     heads: Heads = 4,
     group_size: Sizes = SIZES,
     lengths: Annotated[str, typer.Option(help="fixed:TOKENS, or a task whose lengths are used.")] = "fixed:32",
     texts: Annotated[bool, typer.Option("--texts", help="From the task's texts, tokenising included.")] = False,
-    engine: Engines = ["torch"],
+    engine: Annotated[
+        list[str], typer.Option(help=f"{ENGINES} Default: torch, or what the model was exported for.")
+    ] = [],
     demultiplexer: Annotated[list[str], typer.Option(help="Ours, and the paper's (index) beside it.")] = [
         "gate",
         "index",
     ],
+    hidden_dim: Annotated[
+        int | None, typer.Option(min=1, help="Width of the demultiplexer's hidden layer. Default: its own.")
+    ] = None,
     tagging: Tagging = False,
+    head_context: Annotated[int, typer.Option(min=0, help="Tokens on either side that a tagging head sees.")] = 0,
+    also: Annotated[
+        list[str],
+        typer.Option(metavar="LAYERSxHIDDEN", help="A smaller plain model besides, such as 1x64; repeatable."),
+    ] = [],
     samples: Annotated[int | None, typer.Option(help="Instances a round; the paper's run is 20000.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; every contender runs in each.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one contender in one round.")] = 1.0,
@@ -59,6 +71,9 @@ def speed(
         texts=texts,
         engines=engine,
         demultiplexers=demultiplexer,
+        also=also,
+        hidden_dim=hidden_dim,
+        head_context=head_context,
         samples=samples,
         rounds=rounds,
         seconds=seconds,

@@ -8,7 +8,8 @@ import typer
 Split = Annotated[list[str], typer.Option(help="Split; several are scored together.")]
 GroupSizes = Annotated[list[int], typer.Option("--group-size", "-k", help="Default: 1, 2, 5, 10, 20, 40, n.")]
 Groupings = Annotated[int, typer.Option(min=1, help="Random groupings for each group size.")]
-Engines = Annotated[list[str], typer.Option(help="torch, bf16, compiled, onnx, int8, openvino.")]
+ENGINES = "torch, bf16, compiled, onnx, int8, openvino."
+Engines = Annotated[list[str], typer.Option(help=ENGINES)]
 DataDir = Annotated[str | None, typer.Option(help="Folder of local data sets (or DATAMUX_DATA).")]
 TextColumns = Annotated[list[str], typer.Option(help="Column of the text in a file of your own; twice for pairs.")]
 LabelColumn = Annotated[str, typer.Option(help="Column of the label in a file of your own.")]

@@ -16,13 +16,16 @@ def predict(
     text: TextColumns = ["text"],
     group_size: Annotated[int | None, typer.Option("--group-size", "-k", help="Default: all slots.")] = None,
     bf16: Annotated[bool, typer.Option("--bf16", help="Run in half precision.")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Let torch.compile write the code: a minute first.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Answer every row of a file. All columns and the order are kept; an interrupted run goes on where it stopped."""
     from datamux.inference.files import predict_file
     from datamux.inference.predictor import load
 
-    predictor = load(model, bf16=bf16)
+    predictor = load(model, bf16=bf16, compiled=compiled)
     before = time.perf_counter()
     done = predict_file(
         predictor,
@@ -34,7 +37,7 @@ def predict(
         settings={"model": model, "bf16": bf16},
     )
     if done.resumed_after:
-        typer.echo(f"went on after row {done.resumed_after}", err=True)
+        typer.echo(f"went on after {done.resumed_after} rows", err=True)
     rate = (done.rows + done.bad - done.resumed_after) / (time.perf_counter() - before)
     typer.echo(f"{done.rows} rows answered, {rate:,.0f} a second: {output}", err=True)
     if done.bad:

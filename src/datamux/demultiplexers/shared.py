@@ -3,7 +3,8 @@
     z_i = LN(W_o gelu(W_h h + W_k p_i))
 
 The first layer of MLP([h; p_i]) is split: W_h h is computed once, not n times, and W_k p_i once a slot, not once a
-position. Knows nothing of where p_i comes from.
+position. It is not kept from pass to pass, even where p_i is a constant: n rows beside thousands of positions are not
+worth a copy that must follow the weights. Knows nothing of where p_i comes from.
 """
 
 from torch import Tensor, nn

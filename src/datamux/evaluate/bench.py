@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
@@ -11,18 +10,16 @@ from datamux.evaluate.contenders import (
     FromIds,
     FromTexts,
     Shape,
-    engine,
     inputs_of,
     lengths_of,
-    plain_model,
     random_rows,
 )
 from datamux.evaluate.memory import measure_memory
 from datamux.evaluate.parts import measure_parts
 from datamux.evaluate.records import make_record
+from datamux.evaluate.rivals import new_rivals, on_engine, trained_rivals
 from datamux.evaluate.speed import Contender, Work, compare_speed
-from datamux.hub.loading import load_model, load_tokenizer
-from datamux.hub.models import MuxForTokenClassification, MuxPreTrainedModel
+from datamux.hub.loading import load_tokenizer
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime
 from datamux.inference.texts import Texts, max_tokens_of
@@ -43,48 +40,52 @@ def run_speed(
     samples: int | None,
     rounds: int,
     seconds: float,
+    also: Sequence[str] = (),
+    hidden_dim: int | None = None,
+    head_context: int = 0,
     data_dir: str | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """The plain model on every engine, then the multiplexed one on every engine and group size."""
+    """The plain models on every engine, then the multiplexed one on every engine and group size.
+
+    Without `engines`: torch, or the one that the model was exported for.
+    """
     if texts and (model is None or lengths.startswith("fixed")):
         raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
-    trained = None if model is None else load_model(model)
-    size = Shape(**shape) if trained is None else shape_of(trained)
+    options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context}
+    if model is None:
+        rivals = new_rivals(Shape(**shape), max(group_sizes), demultiplexers, engines, **options)
+    elif any(options.values()):
+        raise ValueError("--hidden-dim and --head-context are for new models: a trained one has its own")
+    else:
+        rivals = trained_rivals(model, engines)
+    rivals = rivals.with_smaller(also)
+    size = rivals.shape
     if texts and size.token_level:
         raise ValueError(
             "--texts is for classifiers: how long a tagger takes depends on what it finds; use `datamux frontier`"
         )
-    capacity = max(group_sizes) if trained is None else trained.config.num_instances
-    sizes = sorted({k for k in group_sizes if k <= capacity})
+    sizes = sorted({k for k in group_sizes if k <= rivals.capacity})
     if not sizes:
-        raise ValueError(f"{model} has {capacity} slots; choose group sizes up to that")
-    if trained is not None:
-        encoder: Any = copy(trained.config.backbone_config)
-        encoder.id2label = trained.config.id2label
-        plain = plain_model(encoder, size.token_level)
-        mixed: dict[str, Any] = {trained.config.demultiplexer: trained}
-    else:
-        plain = size.plain()
-        options = {name: {"multiplexer": "sign", "demultiplexer": name} for name in demultiplexers}
-        mixed = {name: size.multiplexed(capacity, **option) for name, option in options.items()}
+        raise ValueError(f"{model} has {rivals.capacity} slots; choose group sizes up to that")
+    config = rivals.plain["plain"].config
     with ExitStack() as stack:
         runtimes = {
-            (name, how): stack.enter_context(engine(given, how))
-            for name, given in {"plain": plain, **mixed}.items()
-            for how in engines
+            (name, how): stack.enter_context(on_engine(given, how))
+            for name, given in {**rivals.plain, **rivals.mixed}.items()
+            for how in rivals.engines
         }
         if texts:
             assert model is not None
             tokenizer = load_tokenizer(model)
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
-            known = Texts(tokenizer, max_tokens_of(tokenizer, plain.config), token_level=False).window(words[:1000])
+            known = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=False).window(words[:1000])
             tokens = fmean(known.lengths)
 
             def work(runtime: Runtime, k: int) -> Work:
-                return FromTexts(Predictor(runtime, tokenizer, plain.config, token_level=size.token_level), words, k)
+                return FromTexts(Predictor(runtime, tokenizer, config, token_level=False), words, k)
         else:
-            counts = lengths_of(lengths, POOL, data_dir)
+            counts = lengths_of(lengths, POOL, data_dir, model=model)
             rows, tokens = random_rows(counts, size.vocab_size), fmean(counts)
 
             def work(runtime: Runtime, k: int) -> Work:
@@ -92,18 +93,25 @@ def run_speed(
 
         contenders = [
             Contender(
-                f"plain, {how}" if name == "plain" else f"{name}, {k} a pass, {how}",
+                f"{name}, {how}" if name in rivals.plain else f"{name}, {k} a pass, {how}",
                 work(runtime, k),
                 k,
                 tokens,
-                {"engine": how, "demultiplexer": None if name == "plain" else name},
+                {"engine": how, "demultiplexer": None if name in rivals.plain else name},
                 None if name == "plain" else f"plain, {how}",
             )
             for (name, how), runtime in runtimes.items()
-            for k in ([1] if name == "plain" else sizes)
+            for k in ([1] if name in rivals.plain else sizes)
         ]
         found = compare_speed(contenders, rounds=rounds, seconds=seconds, samples=samples, tell=tell)
-    settings = {"shape": asdict(size), "lengths": lengths, "texts": texts, "rounds": rounds, "capacity": capacity}
+    settings = {
+        "shape": asdict(size),
+        "lengths": lengths,
+        "texts": texts,
+        "rounds": rounds,
+        "capacity": rivals.capacity,
+    }
+    settings |= {name: value for name, value in options.items() if value}
     return make_record("speed", recipe=None, results=[speed.as_dict() for speed in found], settings=settings)
 
 
@@ -125,14 +133,3 @@ def run_parts(
     found = measure_parts(Shape(**shape), group_sizes, tokens=tokens, groups=groups, bf16=bf16)
     settings = {"shape": shape, "tokens": tokens, "groups": groups, "bf16": bf16}
     return make_record("parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)
-
-
-def shape_of(model: MuxPreTrainedModel) -> Shape:
-    encoder: Any = model.config.backbone_config
-    return Shape(
-        layers=encoder.num_hidden_layers,
-        hidden=encoder.hidden_size,
-        heads=encoder.num_attention_heads,
-        vocab_size=encoder.vocab_size,
-        token_level=isinstance(model, MuxForTokenClassification),
-    )

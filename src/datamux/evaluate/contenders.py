@@ -20,15 +20,18 @@ from transformers import (
 
 from datamux.errors import check_choice
 from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClassification
+from datamux.hub.loading import load_config, load_tokenizer
 from datamux.inference.exported import load_exported
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime, TorchRuntime, run_passes
-from datamux.inference.texts import Text
+from datamux.inference.texts import Text, Texts, max_tokens_of
 from datamux.tasks.rows import Rows
 from datamux.tasks.task import Examples, get_task, load_split
 
 ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
 MEMORY = 8 << 30  # batch sizes are tuned here, so memory shall not decide
+TOKENIZER = "sentiment"  # in the package: counts the tokens of a task's texts where no model is given,
+MAX_TOKENS = 512  # which are then cut as BERT would
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,19 @@ def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
     return Rows([row.tolist() for row in torch.split(words, list(lengths))], pad_id=0)
 
 
-def lengths_of(spec: str, count: int, data_dir: str | None = None, seed: int = 0) -> list[int]:
-    """`count` token counts: "fixed:128", or those of a task's texts (its words, and two special tokens)."""
+def lengths_of(
+    spec: str, count: int, data_dir: str | None = None, seed: int = 0, *, model: str | None = None
+) -> list[int]:
+    """`count` token counts: "fixed:128", or those of a task's texts, as the tokenizer of `model` splits them."""
     name, _, number = spec.partition(":")
     if name == "fixed":
         if not number.isdigit() or int(number) < 1:
             raise ValueError(f"lengths must be fixed:TOKENS or a task, got {spec!r}")
         return [int(number)] * count
-    examples = load_split(get_task(name), "train", data_dir)
-    texts = [text if isinstance(text, list) else text.split() for text in examples.texts]
-    extra = [len(pair.split()) + 1 for pair in examples.pairs] if examples.pairs else [0] * len(texts)
-    found = [min(512, 2 + len(text) + more) for text, more in zip(texts, extra, strict=True)]
+    given = inputs_of(load_split(get_task(name), "train", data_dir).first(count))
+    tokenizer = load_tokenizer(model or TOKENIZER)
+    max_tokens = max_tokens_of(tokenizer, load_config(model)) if model else MAX_TOKENS
+    found = Texts(tokenizer, max_tokens, token_level=isinstance(given[0], list)).window(given).lengths
     random.Random(seed).shuffle(found)
     return list(islice(cycle(found), count))
 

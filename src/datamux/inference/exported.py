@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from datamux.grouping import Grouping
-from datamux.inference.runtime import Batch, bytes_a_group
+from datamux.inference.memory import bytes_a_group
+from datamux.inference.runtime import Batch
 
 CARD = "export.json"  # lies beside the exported file and says what it is
 FILES = {"onnx": "model.onnx", "openvino": "model.xml"}
@@ -39,7 +40,7 @@ class ExportedRuntime:
         return grouping.ungroup(torch.from_numpy(np.asarray(self._run(given)))).float()
 
     def bytes_a_group(self, tokens: int, group_size: int) -> int:
-        return bytes_a_group(self.config, tokens, group_size)
+        return bytes_a_group(self.config, tokens, group_size, token_level=self.token_level)
 
 
 def is_exported(folder: Path) -> bool:

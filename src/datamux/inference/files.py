@@ -1,17 +1,16 @@
 """`datamux predict`: a file in, a file out. Every column and the order are kept; a bad row stops nothing.
 
-Answers go to a journal beside the output, one line a row, as they come. A run that was interrupted reads it and goes on
-with the next row; the output itself is written at the end, in one piece.
+Answers go to a journal beside the output, one line a row, pass by pass, in whatever order they come. A run that was
+interrupted reads it and answers the other rows; the output itself is written at the end, in order and in one piece.
 """
 
 import csv
 import io
 import json
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,7 +39,7 @@ class Done:
 
     rows: int
     bad: int
-    resumed_after: int
+    resumed_after: int  # rows that an earlier run had answered
 
 
 def predict_file(
@@ -61,11 +60,12 @@ def predict_file(
     before = open_journal(journal, about)
 
     def items() -> Iterator[Item]:
-        return islice(read_items(source, text, token_level=predictor.token_level), before, None)
+        every = read_items(source, text, token_level=predictor.token_level)
+        return (item for item in every if item.number not in before)
 
     letters = None
     if progress and source != STDIN:
-        letters = sum(len(str(item.text)) for item in items() if not item.problem)
+        letters = sum(predictor.texts.letters(item.text) for item in items() if not item.problem)
     with journal.open("a", encoding="utf-8") as lines:
         for item, answer in _answered(predictor, items(), group_size, progress, letters):
             line: Row = {"n": item.number}
@@ -74,7 +74,7 @@ def predict_file(
             else:
                 line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
             lines.write(json.dumps(line, default=str) + "\n")
-    return finish(source, output, journal, before)
+    return finish(source, output, journal, len(before))
 
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
@@ -102,14 +102,17 @@ def as_columns(answer: Any, *, token_level: bool) -> Row:
     return {"predicted_spans" if token_level else "predicted_labels": answer}
 
 
-def open_journal(journal: Path, about: dict[str, Any]) -> int:
-    """How many rows an earlier run has answered. A half-written last line is cut off; another run's is an error."""
+def open_journal(journal: Path, about: dict[str, Any]) -> set[int]:
+    """The numbers of the rows that an earlier run has answered.
+
+    A half-written last line is cut off; another run's journal is an error.
+    """
     content = journal.read_bytes() if journal.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if not whole:
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
-        return 0
+        return set()
     if len(whole) < len(content):
         journal.write_bytes(whole)
     header, *lines = whole.split(b"\n")[:-1]  # not splitlines(): a text may hold other line breaks
@@ -118,14 +121,14 @@ def open_journal(journal: Path, about: dict[str, Any]) -> int:
             f"{journal} was left by a run with another input or other settings (stdin always is another); "
             f"remove it to start anew: {header.decode()}"
         )
-    return len(lines)
+    return {json.loads(line)["n"] for line in lines}
 
 
 def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
     """Write the output, and the bad rows beside it, from the journal; then remove the journal."""
     with journal.open(encoding="utf-8") as lines:
         next(lines)
-        kept = [json.loads(line) for line in lines]
+        kept = sorted((json.loads(line) for line in lines), key=lambda line: line["n"])
     good = [line for line in kept if "out" in line]
     bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in kept if "bad" in line]
     part = output.with_name(output.name + ".new")
@@ -146,21 +149,23 @@ def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
 def _answered(
     predictor: Predictor, items: Iterable[Item], group_size: int | None, progress: bool, letters: int | None
 ) -> Iterator[tuple[Item, Any]]:
-    """Every item with its answer, in order; the bad ones pass by the model."""
-    waiting: deque[Item] = deque()
+    """Every item with its answer, pass by pass; the bad ones pass by the model."""
+    waiting: dict[int, Item] = {}
+    bad: list[Item] = []
 
     def texts() -> Iterator[Text]:
+        places = count()
         for item in items:
-            waiting.append(item)
             if item.problem is None:
+                waiting[next(places)] = item
                 yield item.text
+            else:
+                bad.append(item)
 
-    answers = predictor.stream(texts(), group_size=group_size, progress=progress, letters=letters)
-    for answer in answers:
-        while waiting[0].problem is not None:
-            yield waiting.popleft(), None
-        yield waiting.popleft(), answer
-    yield from ((item, None) for item in waiting)
+    answers = predictor.as_they_come(texts(), group_size=group_size, progress=progress, letters=letters)
+    for place, answer in answers:
+        yield waiting.pop(place), answer
+    yield from ((item, None) for item in bad)
 
 
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:

@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,11 @@ class Predictor:
             return list(self.stream(texts, **options))
         return self.stream(texts, **options)
 
-    def stream(
+    def stream(self, texts: Iterable[Text], **options: Any) -> Iterator[Answer]:
+        """Answers in input order, while later texts are still being read and tokenised; options of `as_they_come`."""
+        return _in_order(self.as_they_come(texts, **options))
+
+    def as_they_come(
         self,
         texts: Iterable[Text],
         *,
@@ -85,8 +89,8 @@ class Predictor:
         progress: bool = False,
         window: int | None = None,
         letters: int | None = None,
-    ) -> Iterator[Answer]:
-        """Answers in input order, while later texts are still being read and tokenised.
+    ) -> Iterator[tuple[int, Answer]]:
+        """(which text, from 0; its answer), pass by pass, the longest texts of a window first.
 
         `letters`: how long all texts are together, where they come one by one; for the progress bar.
         """
@@ -96,32 +100,38 @@ class Predictor:
         check_at_least_one("window", window)
         check_at_least_one("top_k", top_k)
         if letters is None and progress and isinstance(texts, Sequence):
-            letters = sum(_letters(text) for text in texts)
-        return self._stream(texts, k, top_k, Progress(letters, shown=progress), window)
+            letters = sum(map(self.texts.letters, texts))
+        return self._windows(texts, k, top_k, Progress(letters, shown=progress), window)
 
-    def _stream(self, texts: Iterable[Text], k: int, top_k: int, bar: "Progress", size: int) -> Iterator[Answer]:
+    def _windows(
+        self, texts: Iterable[Text], k: int, top_k: int, bar: "Progress", size: int
+    ) -> Iterator[tuple[int, Answer]]:
+        """Run one window while the next is tokenised."""
         with ThreadPoolExecutor(1) as ahead, bar:
-            pending: deque[Any] = deque()
-            for some in _windows(texts, size):
-                pending.append(ahead.submit(self.texts.window, some))
+            pending: deque[tuple[int, Future[Window]]] = deque()
+            start = 0
+            for some in _parts(texts, size):
+                pending.append((start, ahead.submit(self.texts.window, some)))
+                start += len(some)
                 if len(pending) > 1:
-                    yield from self._answer(pending.popleft().result(), k, top_k, bar)
+                    yield from self._answer(*pending.popleft(), k, top_k, bar)
             while pending:
-                yield from self._answer(pending.popleft().result(), k, top_k, bar)
+                yield from self._answer(*pending.popleft(), k, top_k, bar)
 
-    def _answer(self, window: Window, k: int, top_k: int, bar: "Progress") -> list[Answer]:
+    def _answer(
+        self, start: int, tokenised: Future[Window], k: int, top_k: int, bar: "Progress"
+    ) -> Iterator[tuple[int, Answer]]:
+        """The answers of one window, whose first text is number `start`."""
+        window = tokenised.result()
         bar.learn(window)
-        answers: list[Answer] = [None] * len(window.texts)
         for rows, logits in run_passes(self.runtime, window.rows, k, positions=self.positions, memory=self.memory):
             if window.words is None:
                 found = label_answers(logits, self.names, self.problem, top_k)
             else:
                 texts, words = [window.texts[row] for row in rows], [window.words[row] for row in rows]
                 found = span_answers(texts, words, logits, self.names)
-            for row, answer in zip(rows, found, strict=True):
-                answers[row] = answer
             bar.advance(sum(window.lengths[row] for row in rows))
-        return answers
+            yield from ((start + row, answer) for row, answer in zip(rows, found, strict=True))
 
 
 class Progress:
@@ -168,18 +178,23 @@ def load(
     return Predictor(runtime, tokenizer, config, token_level=token_level, memory=memory)
 
 
-def _windows(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
+def _parts(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
     iterator = iter(texts)
     for first in iterator:
         yield list(chain([first], islice(iterator, size - 1)))
 
 
+def _in_order(answers: Iterable[tuple[int, Answer]]) -> Iterator[Answer]:
+    """Keep what comes early until everything before it is there."""
+    early: dict[int, Answer] = {}
+    place = 0
+    for number, answer in answers:
+        early[number] = answer
+        while place in early:
+            yield early.pop(place)
+            place += 1
+
+
 def _lines(file: Path) -> Iterator[str]:
     with file.open(encoding="utf-8") as lines:
         yield from (line.rstrip("\n") for line in lines)
-
-
-def _letters(text: Text) -> int:
-    if isinstance(text, dict):
-        return sum(len(part) for part in text.values() if part is not None)
-    return len(text) if isinstance(text, str) else sum(map(len, text))

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from datamux.grouping import Filler
 from datamux.hub.models import MuxPreTrainedModel
+from datamux.inference.memory import bytes_a_group
 from datamux.inference.plan import plan_passes
 from datamux.tasks.rows import Rows
 
@@ -61,15 +62,8 @@ class TorchRuntime:
         return found.float().cpu()
 
     def bytes_a_group(self, tokens: int, group_size: int) -> int:
-        return bytes_a_group(self.model.config, tokens, group_size)
-
-
-def bytes_a_group(config: Any, tokens: int, group_size: int) -> int:
-    """Word vectors of all instances, the widest layer with its inputs, and attention; four bytes each."""
-    encoder = getattr(config, "backbone_config", config)
-    hidden, heads = encoder.hidden_size, encoder.num_attention_heads
-    wide = getattr(encoder, "intermediate_size", None) or 4 * hidden
-    return int(4 * tokens * (group_size * hidden + 2 * wide + 6 * hidden + heads * tokens))
+        token_level = "TokenClassification" in type(self.model).__name__
+        return bytes_a_group(self.model.config, tokens, group_size, token_level=token_level)
 
 
 def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, *, positions: int, memory: int) -> int:

@@ -58,12 +58,16 @@ class Texts:
         if self.token_level:
             words = [_words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
         return Window(
-            texts=[" ".join(text) if isinstance(text, list | tuple) else text for text in given],
+            texts=[_joined(text) for text in given],
             rows=rows,
             lengths=[len(row) for row in ids],
             words=words,
             cut=sum(bool(encoding.overflowing) for encoding in encodings),
         )
+
+    def letters(self, text: Text) -> int:
+        """How long `text` is in a window: what is counted before and while a file is answered must be the same."""
+        return len(_joined(_as_input(text, self.token_level)))
 
     def _encode(self, given: list[Any]) -> list[Any]:
         if not self.token_level:
@@ -97,6 +101,10 @@ def _as_input(text: Text, token_level: bool) -> Any:
         return tuple(text)
     wanted = "a text or a list of words" if token_level else "a text, a pair of texts, or {'text', 'text_pair'}"
     raise ValueError(f"expected {wanted}, got {text!r}")
+
+
+def _joined(text: str | tuple[str, str] | list[str]) -> str:
+    return text if isinstance(text, str) else " ".join(text)
 
 
 def _words_of(encoding: Any, text: str | list[str]) -> list[Word]:

@@ -1,0 +1,74 @@
+"""What a pass may hold falls with what a model keeps in memory; and mixing keeps little."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from datamux.evaluate.contenders import Shape, random_rows
+from datamux.inference.runtime import TorchRuntime, groups_that_fit
+
+SIZES = {"layers": 2, "hidden": 24, "heads": 2, "vocab_size": 61}
+K, TOKENS = 12, 20
+
+
+def fitting(k=K, *, token_level=False, **options):
+    runtime = TorchRuntime(Shape(**SIZES, token_level=token_level).multiplexed(K, **options))
+    return groups_that_fit(runtime, TOKENS, k, positions=10**9, memory=1 << 24)
+
+
+def test_layers_that_every_instance_runs_alone_are_counted():
+    assert fitting(mux_layer=1) < fitting() / 5
+    assert fitting(k=2, mux_layer=1) > 4 * fitting(mux_layer=1)
+
+
+@pytest.mark.parametrize("demultiplexer", ["key", "index", "mlp"])
+def test_activations_of_every_slot_at_every_token_are_counted(demultiplexer):
+    assert fitting(demultiplexer=demultiplexer) < 0.7 * fitting(), "gate pools before anything is done a slot"
+    first = fitting(demultiplexer=demultiplexer, pooling="first")
+    assert fitting(demultiplexer=demultiplexer) < 0.9 * first, "one position is read"
+    wide = fitting(demultiplexer=demultiplexer, demultiplexer_options={"hidden_dim": 480})
+    assert wide < fitting(demultiplexer=demultiplexer) / 4
+
+
+def test_a_tagger_takes_every_position_apart():
+    assert fitting(token_level=True) < 0.7 * fitting()
+    assert fitting(token_level=True, head_context=2) < 0.8 * fitting(token_level=True)
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many numbers the largest tensor has that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for x in tree_leaves(out):
+            if isinstance(x, torch.Tensor) and x.is_floating_point():
+                self.numbers = max(self.numbers, x.untyped_storage().nbytes() // x.element_size())
+        return out
+
+
+def test_mixing_never_holds_the_vectors_of_all_instances():
+    """(b n l d) would be more than anything else here: the widest layer is 4 d, and there are twelve slots."""
+    groups, hidden = 30, SIZES["hidden"]
+    runtime = TorchRuntime(Shape(**SIZES).multiplexed(K, multiplexer="sign"))
+    batch = random_rows([TOKENS] * (groups * K), 61).batch(range(groups * K))
+    with Largest() as largest:
+        runtime.logits(batch, K)
+    assert groups * TOKENS * 4 * hidden <= largest.numbers < groups * K * TOKENS * hidden / 2
+
+
+def test_nothing_is_masked_where_nothing_is_padded():
+    runtime = TorchRuntime(Shape(**SIZES).multiplexed(3))
+    seen = []
+    runtime.model.register_forward_pre_hook(lambda model, given, named: seen.append(dict(named)), with_kwargs=True)
+    full, padded = random_rows([5] * 6, 61), random_rows([5, 5, 4, 5, 5, 5], 61)
+    whole = runtime.logits(full.batch(range(6)), 3)
+    runtime.logits(padded.batch(range(6)), 3)
+    assert "attention_mask" not in seen[0]
+    assert "attention_mask" in seen[1]
+    masked = runtime.model(**full.batch(range(6)), group_size=3).logits
+    torch.testing.assert_close(whole, masked, atol=1e-5, rtol=1e-4)
