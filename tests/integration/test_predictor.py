@@ -217,3 +217,9 @@ def test_parity_sees_what_is_wrong():
     assert not _same_answers(both, torch.tensor([[-1.0, 2.0]]), "multi_label_classification").any()
     with pytest.raises(ValueError, match="disagrees"):
         _refuse([Parity(1, 1, float("nan"), 1.0)], int8=False)
+
+
+def test_a_file_that_is_no_text_is_named_with_its_row(tmp_path, folder):
+    (tmp_path / "bad.txt").write_bytes(b"good film\nna\xefve\n")
+    with pytest.raises(ValueError, match=r"bad\.txt, row 2: is not UTF-8"):
+        list(datamux.load(folder)(tmp_path / "bad.txt"))

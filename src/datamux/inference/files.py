@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
-from datamux.tasks.files import BadFile, Row, iterate_rows, printable, wrong_bytes
+from datamux.tasks.files import BadFile, Row, iterate_lines, iterate_rows, wrong_bytes
 
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -170,10 +170,7 @@ def _answered(
 
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
     with _open(source) as lines:
-        for line in lines:
-            text = line.rstrip("\r\n")
-            problem = wrong_bytes(text)
-            yield {"text": printable(text) if problem else text}, problem
+        yield from iterate_lines(lines)
 
 
 def _open(source: Path) -> IO[str]:

@@ -18,6 +18,7 @@ from datamux.inference.answers import Answer, label_answers, span_answers
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import MEMORY, Runtime, run_passes
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
+from datamux.tasks.files import BadFile, iterate_lines
 
 logger = logging.getLogger(__name__)
 WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
@@ -196,5 +197,8 @@ def _in_order(answers: Iterable[tuple[int, Answer]]) -> Iterator[Answer]:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8") as lines:
-        yield from (line.rstrip("\n") for line in lines)
+    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        for number, (row, problem) in enumerate(iterate_lines(lines), 1):
+            if problem is not None:
+                raise BadFile(file, problem, number)
+            yield row["text"]

@@ -7,7 +7,7 @@ import csv
 import gzip
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,6 +72,14 @@ def read_lines(file: Path) -> Iterator[str]:
                     yield line.strip()
         except (UnicodeDecodeError, EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
             raise BadFile(file, f"cannot be read as text: {error}") from error
+
+
+def iterate_lines(lines: Iterable[str]) -> Iterator[tuple[Row, str | None]]:
+    """Every line, blank ones too, as a row with the column "text"; read them with `surrogateescape`."""
+    for line in lines:
+        text = line.rstrip("\r\n")
+        problem = wrong_bytes(text)
+        yield {"text": printable(text) if problem else text}, problem
 
 
 def _open(file: Path) -> IO[str]:

@@ -24,7 +24,7 @@ from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective
-from datamux.train.recipe import Recipe, parse_recipe
+from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
 from datamux.train.teachers import load_teacher, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
@@ -99,15 +99,7 @@ def warm_up(
         teacher=load_teacher(settings.teacher, AutoModel),
         weight=settings.retrieval,
     )
-    curriculum = Curriculum(
-        capacity=recipe.model.num_instances,
-        start=settings.start_size,
-        growth=settings.growth,
-        threshold=settings.threshold,
-        elastic=settings.elastic,
-        deadline=settings.steps // 2,
-        seed=recipe.run.seed,
-    )
+    curriculum = _curriculum(recipe, settings)
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(
@@ -168,17 +160,7 @@ def train_task(
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
     )
-    curriculum = Curriculum(
-        capacity=recipe.model.num_instances,
-        start=settings.start_size,
-        growth=settings.growth,
-        threshold=settings.threshold,
-        grow_when="below",
-        window=20,
-        elastic=settings.elastic,
-        deadline=settings.steps // 2,
-        seed=recipe.run.seed,
-    )
+    curriculum = _curriculum(recipe, settings, grow_when="below", window=20)
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(
@@ -203,6 +185,19 @@ def train_task(
         callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, model, objective, tokenizer, folder, final)
+
+
+def _curriculum(recipe: Recipe, settings: WarmupSettings | TaskSettings, **how: Any) -> Curriculum:
+    return Curriculum(
+        capacity=recipe.model.num_instances,
+        start=settings.start_size,
+        growth=settings.growth,
+        threshold=settings.threshold,
+        elastic=settings.elastic,
+        deadline=settings.steps // 2,
+        seed=recipe.run.seed,
+        **how,
+    )
 
 
 def _run(
