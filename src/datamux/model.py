@@ -139,18 +139,28 @@ class Multiplexed(nn.Module):
     def _accumulate(
         self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor], weights: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """One slot after the other of a few groups: what is read is added up where it is still close."""
+        """One slot after the other of a few groups: what is read is added up where it is still close.
+
+        Where a vector is no more than a row of a table, all are read into one place: fresh memory is what costs.
+        """
         groups, k, length = x.shape
-        mixture = weights.new_zeros(groups, length, self.backbone.embedding_dim)
-        step = max(1, CACHED // 4 // (length * self.backbone.embedding_dim))
+        dim = self.backbone.embedding_dim
+        mixture = weights.new_zeros(groups, length, dim)
+        table = None if extra else self.backbone.table
+        step = max(1, CACHED // (length * dim))
+        space = weights.new_empty(min(step, groups) * length, dim)
         for start in range(0, groups, step):
             here = slice(start, start + step)
+            total = mixture[here].view(-1, dim)
             for slot in range(k):
                 ids, mask, more = _rows((here, slice(slot, slot + 1)), x, own, extra)
-                vectors = self.backbone.embed(ids, mask, **more).squeeze(1)
+                if table is not None and table.dtype == space.dtype:
+                    vectors = torch.index_select(table, 0, ids.flatten(), out=space[: len(total)])
+                else:
+                    vectors = self.backbone.embed(ids, mask, **more).reshape(-1, dim)
                 if mask is not None:
-                    vectors *= mask.squeeze(1).unsqueeze(-1)
-                mixture[here].addcmul_(vectors, weights[slot])
+                    vectors *= mask.reshape(-1, 1)
+                total.addcmul_(vectors, weights[slot])
         mixture *= self.multiplexer.factor(k, own).to(mixture.dtype).view(-1, 1, 1)
         return mixture, None if own is None else own.any(1)
 

@@ -55,9 +55,16 @@ def test_parts_must_agree():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("demultiplexer", ["gate", "index"])
+@pytest.mark.parametrize(
+    ("demultiplexer", "table", "embedded"),
+    [
+        ("gate", True, []),  # looked up, two groups and one slot at a time
+        ("gate", False, [(2, 1)] * 6 + [(1, 1)] * 3),
+        ("index", True, [(2, 3), (2, 3), (1, 3)]),  # the prefix wants all slots
+    ],
+)
 @pytest.mark.parametrize("padded", [True, False])
-def test_mixing_a_little_at_a_time_changes_nothing(monkeypatch, demultiplexer, padded):
+def test_mixing_a_little_at_a_time_changes_nothing(monkeypatch, demultiplexer, table, embedded, padded):
     model = multiplex(tiny_encoder(), 3, demultiplexer=demultiplexer, multiplexer="sign")
     rows = random_rows(14)
     rows = rows if padded else {"input_ids": rows["input_ids"]}
@@ -66,10 +73,9 @@ def test_mixing_a_little_at_a_time_changes_nothing(monkeypatch, demultiplexer, p
     seen = []
     embed = model.backbone.embed
     monkeypatch.setattr(model.backbone, "embed", lambda x, *a, **k: seen.append(x.shape[:2]) or embed(x, *a, **k))
-    monkeypatch.setattr("datamux.model.CACHED", 2 * 3 * 7 * 24)
+    monkeypatch.setattr("datamux.model.CACHED", (3 if demultiplexer == "index" else 1) * 2 * 7 * 24)
+    if not table:
+        monkeypatch.setattr(type(model.backbone), "table", None)
     parts = model(**rows).logits
-    if demultiplexer == "gate":  # two groups are too many, so one group and one slot at a time
-        assert seen == [(1, 1)] * 15
-    else:  # the prefix wants all slots
-        assert seen == [(2, 3), (2, 3), (1, 3)]
+    assert seen == embedded
     torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-4)

@@ -13,6 +13,11 @@ class Backbone(nn.Module):
     dim: int
     embeds_deeply: bool = False
 
+    @property
+    def table(self) -> Tensor | None:
+        """(v e) where embedding an input without extras is no more than looking it up here; None otherwise."""
+        return None
+
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
         """Grouped inputs (b n ...) -> vectors (b n ... d)."""
         raise TypeError(f"{type(self).__name__} must define embed()")

@@ -38,6 +38,12 @@ class TransformerBackbone(Backbone):
             raise ValueError(f"{type(self.encoder).__name__} has no table of word vectors to mix")
         return words
 
+    @property
+    def table(self) -> Tensor | None:
+        words = self.words
+        plain = type(words) is nn.Embedding and words.max_norm is None  # a kind of its own may scale, too
+        return words.weight if plain and not self.embeds_deeply else None
+
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
         vectors: Tensor = x if x.is_floating_point() else self.words(x)
         token_types = extra.get("token_type_ids")
