@@ -19,11 +19,9 @@ add "3 layers" "minilm-$task-plain-3-layers-seed$seed"
 add "2 layers" "minilm-$task-plain-2-layers-seed$seed"
 add "1 layer" "minilm-$task-plain-1-layers-seed$seed"
 add "6 layers, mixed after 2" "minilm-$task-n10-mux-layer-2-seed$seed"
-add "6 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-seed$seed"
 add "3 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-of-3-seed$seed"
 add "small 4L/256H" "$zoo-plain"
 add "small 4L/256H, mixed" "$zoo"
-add "small 1L/256H" "$task-plain-1x256-taught-seed$seed"
 add "small 1L/64H" "$task-plain-1x64-taught-seed$seed"
-$datamux frontier "$task" "${models[@]}" $splits --engine bf16 --rounds 3 --seconds 0.7 \
+$datamux frontier "$task" "${models[@]}" $splits --engine bf16 --engine int8 --rounds 3 --seconds 0.5 --groupings 2 \
   --record "experiments/results/frontier/$task.json" --plot "docs/frontier-$task.png" --max-drop 2.0

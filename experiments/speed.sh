@@ -9,12 +9,14 @@ speed() { # NAME OPTIONS...
   name=$1; shift
   [ -f "$records/$name.json" ] || $datamux bench speed --record "$records/$name.json" --plot "docs/speed-$name.png" "$@"
 }
-speed 4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32
+speed 4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --also 2x128 --also 1x64
 speed 12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16
 speed 12l-384h-128-tokens --layers 12 --hidden 384 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate
 speed 4l-768h-128-tokens --layers 4 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate
 speed tagging-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
   --tagging -k 20
+speed tagging-as-trained-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
+  --tagging --head-context 2 -k 20
 speed engines-4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --demultiplexer gate -k 10 -k 20 \
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
 [ -z "${1:-}" ] || speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
