@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
 warm=$runs/warmup-n20-seed0 plain=$runs/sst2-plain-seed0
-[ -d "$warm/tokenizer" ] || { echo "run experiments/small.sh warmup first: its tokenizer is used here" >&2; exit 2; }
+[ -d "$warm/warmup/model" ] || { echo "run experiments/small.sh warmup first: its tokenizer is used here" >&2; exit 2; }
 
 try() { # NAME SETTINGS...
   name=$1; shift
@@ -16,7 +16,7 @@ try() { # NAME SETTINGS...
   "try_$stage" "$name" "${settings[@]}"
 }
 try_warmup() {
-  $datamux train small/warmup-n20 -o "$runs/ablation-$1" --set model.tokenizer="$warm/tokenizer" \
+  $datamux train small/warmup-n20 -o "$runs/ablation-$1" --set model.tokenizer="$warm/warmup/model" \
     --set model.num_instances=10 --set 'model.demultiplexer_options={ hidden_dim = 512 }' --set warmup.steps=400 --set warmup.groups=24 \
     --set warmup.threshold=0.85 --set model.multiplexer=gaussian_hadamard \
     --set run.eval_steps=400 --set run.save_steps=400 "${@:2}"
@@ -47,7 +47,7 @@ case $stage in
     try as-is
     try first-token model.pooling=first
     try no-teacher task.teacher="" task.distill_logits=0.0
-    try no-warmup model.start="" model.needs_start=false model.tokenizer="$warm/tokenizer"
+    try no-warmup model.start="" model.needs_start=false model.tokenizer="$warm/warmup/model"
     try no-curriculum task.start_size=20
     try one-size task.elastic=0.0
     try no-retrieval task.alpha=0.0
