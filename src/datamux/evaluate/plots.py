@@ -10,6 +10,8 @@ PAPER = {
     "the paper, smaller models, GPU": ("k^", {20: 25.0}),
 }
 
+MARKS = "osD^vP"  # of the engines
+
 
 def draw_speed(record: dict[str, Any], file: Path) -> None:
     """Throughput against the group size, and how much of the possible N-fold gain was reached."""
@@ -48,14 +50,16 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
 
 
 def draw_frontier(record: dict[str, Any], file: Path) -> None:
-    """Accuracy against throughput: one line a model and engine, the best points ringed."""
+    """Accuracy against throughput: a colour a model, a mark an engine, the best points ringed."""
     pyplot = pyplot_without_window()
     figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
     rows = record["results"]
+    models, engines = list(dict.fromkeys(row["model"] for row in rows)), list(dict.fromkeys(r["engine"] for r in rows))
     for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
         own = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
-        label = ", ".join(name) if len({row["engine"] for row in rows}) > 1 else name[0]
-        axes.plot([r["rate"] for r in own], [100 * r["score"] for r in own], "o-", label=label)
+        look = {"color": f"C{models.index(name[0])}", "marker": MARKS[engines.index(name[1]) % len(MARKS)]}
+        label = ", ".join(name) if len(engines) > 1 else name[0]
+        axes.plot([r["rate"] for r in own], [100 * r["score"] for r in own], label=label, **look)
         for r in own:
             if r["group_size"] > 1:
                 place = (r["rate"], 100 * r["score"])
