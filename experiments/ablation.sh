@@ -51,6 +51,10 @@ case $stage in
     try no-curriculum task.start_size=20
     try one-size task.elastic=0.0
     try no-retrieval task.alpha=0.0
+    try contextual-no-warmup model.multiplexer=contextual model.start="" model.needs_start=false model.tokenizer="$warm/warmup/model"
+    masked=$runs/warmup-n20-masked-seed0 # a seventh of the words hidden: attention has to be used
+    $datamux train small/warmup-n20 -o "$masked" --set model.tokenizer="$warm/tokenizer" --set warmup.mask_rate=0.15
+    try masked-words model.start="$masked/warmup/model"
     ;;
   *) echo "which stage? warmup or task, not $stage" >&2; exit 2 ;;
 esac

@@ -6,7 +6,7 @@
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
 #   WARMED=1 ...              also the plain model after a retrieval warm-up of its own (the paper's B2)
-#   DEDICATED=1 ...           also a model for that one group size alone: is the elastic one as good there?
+#   DEDICATED="5 20" ...      also models for one group size alone: is the elastic one as good there?
 #   TOKENIZER=FOLDER ...      the tokenizer of an earlier run, so that both can share their plain models
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -54,9 +54,13 @@ if [ -n "${WARMED:-}" ]; then
   $datamux train "small/$task-plain" -o "$warmed" --set run.seed="$seed" --set model.start="$runs/warmup-plain-seed0/warmup/model"
   judge "$warmed/task/model" "$task" "scratch-plain-warmed-up-seed$seed" $splits
 fi
-if [ -n "${DEDICATED:-}" ]; then
-  alone=$runs/$task-n$n-alone-seed$seed
-  $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
-    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set task.elastic=0.0
-  judge "$alone/task/model" "$task" "scratch-n$n-alone-seed$seed" $splits -k "$n"
-fi
+for k in ${DEDICATED:-}; do
+  own=$warm alone=$runs/$task-n$k-alone-seed$seed
+  if [ "$k" != "$n" ]; then # fewer instances are learned sooner
+    own=$runs/warmup-n$k-seed0
+    $datamux train "small/warmup-n$n" -o "$own" --set model.tokenizer="$tokenizer" --set model.num_instances="$k" --set warmup.steps=1200
+  fi
+  $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.num_instances="$k" \
+    --set model.start="$own/warmup/model" --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set task.elastic=0.0
+  judge "$alone/task/model" "$task" "scratch-n$k-alone-seed$seed" $splits -k "$k"
+done
