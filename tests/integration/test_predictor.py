@@ -9,6 +9,7 @@ import transformers as tf
 
 import datamux
 from conftest import tiny_encoder
+from datamux.evaluate.contenders import FromTexts
 from datamux.inference.export import Parity, _refuse, _same_answers, export_model
 from datamux.inference.exported import ExportedRuntime
 from datamux.inference.texts import Texts
@@ -173,6 +174,9 @@ def test_long_texts_are_cut_and_said_so(folder, caplog):
     with caplog.at_level("WARNING"):
         predictor(["good " * 80, "bad"])
     assert "1 texts were longer" in caplog.text
+    caplog.clear()
+    FromTexts(predictor, ["good film " * 100], 1)(3, 512)
+    assert not caplog.text, "a benchmark would say so at every round"
 
 
 @pytest.mark.parametrize(("to", "task"), [("onnx", "sequence-classification"), ("openvino", "token-classification")])

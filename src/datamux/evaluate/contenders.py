@@ -124,12 +124,13 @@ class FromTexts:
 
     def __init__(self, predictor: Predictor, texts: Sequence[Text], group_size: int) -> None:
         self.predictor = predictor
+        predictor.memory = MEMORY
+        predictor.tells_cuts = False  # it would at every round
         self.texts = cycle(texts)
         self.group_size = group_size
 
     def __call__(self, instances: int, positions: int) -> None:
         self.predictor.positions = positions
-        self.predictor.memory = MEMORY
         for _ in self.predictor.stream(islice(self.texts, instances), group_size=self.group_size):
             pass
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 
 POSITIONS = (256, 512, 1024, 2048, 4096, 8192)  # of one pass: the batch sizes that are tried
+TURNS = 5  # in which the two best of them run against each other
 
 
 class Work(Protocol):
@@ -125,7 +126,7 @@ def _settle(
         return a_pass * max(1, round(found[size] * seconds / a_pass))
 
     tried: dict[int, list[float]] = {size: [] for size in best}
-    for _ in range(3):
+    for _ in range(TURNS):
         for size in best:
             tried[size].append(_rate(contender, instances(size, seconds), size, clock))
     chosen = max(best, key=lambda size: median(tried[size]))

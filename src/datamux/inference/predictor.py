@@ -29,7 +29,7 @@ class Predictor:
     """Answers texts with a multiplexed (or plain) classifier or tagger.
 
     `config` names the labels and the kind of problem. One pass runs about `positions` positions, if that takes no more
-    than `memory` bytes.
+    than `memory` bytes. `tells_cuts`: whether it warns of texts that are longer than the model takes.
     """
 
     def __init__(
@@ -41,11 +41,13 @@ class Predictor:
         token_level: bool,
         positions: int | None = None,
         memory: int = MEMORY,
+        tells_cuts: bool = True,
     ) -> None:
         self.runtime = runtime
         self.positions = positions
         self.token_level = token_level
         self.memory = memory
+        self.tells_cuts = tells_cuts
         self.names = [config.id2label[c] for c in range(len(config.id2label))]
         self.problem = config.problem_type or "single_label_classification"
         self.texts = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
@@ -118,6 +120,8 @@ class Predictor:
                     yield from self._answer(*pending.popleft(), k, top_k, bar)
             while pending:
                 yield from self._answer(*pending.popleft(), k, top_k, bar)
+        if bar.cut and self.tells_cuts:
+            logger.warning("%d texts were longer than the model takes, and were cut", bar.cut)
 
     def _answer(
         self, start: int, tokenised: Future[Window], k: int, top_k: int, bar: "Progress"
@@ -161,8 +165,6 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         self.bar.close()
-        if self.cut:
-            logger.warning("%d texts were longer than the model takes, and were cut", self.cut)
 
 
 def load(
