@@ -5,6 +5,7 @@
     x = multiplexer(x)                    # b p+l d    mixture over the slots in use
     h = backbone.encode(x)                # b p+l d    the unchanged network, once
     z = demultiplexer(h, head.reads)      # b n r d    only what the head asks for
+    z = bypass(z, x)                      # b n r d    if there is one: each instance's own vectors as well
     y = head(z)                           # b n ...
 
 Knows shapes and masks. Does not know Hugging Face classes, losses or labels.
@@ -17,11 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from datamux.backbones.base import Backbone, PlainBackbone
+from datamux.bypass import Bypass
 from datamux.demultiplexers import Demultiplexer
 from datamux.grouping import Filler, Grouping, check_group_size
 from datamux.multiplexers import Multiplexer
 from datamux.reads import Reads
 
+Mixed = tuple[Tensor, Tensor | None, Tensor | None]
+"""The mixture (b p+l d), where any of its instances has a token (b p+l), and what goes past it (b n r d)."""
 CACHED = 1 << 19  # numbers that a core keeps close: two megabytes
 
 
@@ -30,6 +34,7 @@ class Encoded:
     """One pass over all groups, not yet taken apart."""
 
     states: Tensor  # b p+l d, or b d
+    kept: Tensor | None  # b n r d, of each instance before mixing, where there is a bypass
     mask: Tensor | None  # b n l, each instance's own tokens; None: every slot and token is in use
     grouping: Grouping
 
@@ -47,6 +52,7 @@ class Multiplexed(nn.Module):
         multiplexer: Multiplexer,
         demultiplexer: Demultiplexer,
         head: nn.Module | None = None,
+        bypass: Bypass | None = None,
     ) -> None:
         super().__init__()
         if multiplexer.num_instances != demultiplexer.num_instances:
@@ -58,6 +64,7 @@ class Multiplexed(nn.Module):
         self.multiplexer = multiplexer
         self.demultiplexer = demultiplexer
         self.head = head
+        self.bypass = bypass
         self.filler: Filler = "nothing"
         self.group_size = multiplexer.num_instances
 
@@ -92,8 +99,7 @@ class Multiplexed(nn.Module):
         encoded = self.encode(x, mask, group_size=group_size, filler=filler, **extra)
         if self.head is None:
             return self.read_rows(encoded, "all")
-        reads: Reads = self.head.reads  # type: ignore[assignment]
-        return encoded.grouping.ungroup(self.head(self.read(encoded, reads)))
+        return encoded.grouping.ungroup(self.head(self.read_for_head(encoded)))
 
     def encode(
         self,
@@ -113,13 +119,17 @@ class Multiplexed(nn.Module):
         )
         own = self._group_mask(x, mask, grouping)  # b n l
         extra = {name: grouping.group(rows) for name, rows in extra.items()}
-        return Encoded(self.encode_groups(grouping.group(x), own, **extra), own, grouping)
+        return Encoded(*self.encode_groups(grouping.group(x), own, **extra), own, grouping)
 
-    def encode_groups(self, x: Tensor, own: Tensor | None, **extra: Tensor) -> Tensor:
-        """Mix groups (b n l) and run the network once: (b p+l d). `own` is True at each instance's own tokens."""
-        return self.backbone.encode(*self._mix_in_parts(x, own, extra))
+    def encode_groups(self, x: Tensor, own: Tensor | None, **extra: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Mix groups (b n l) and run the network once: (b p+l d), and what is kept for the bypass.
 
-    def _mix_in_parts(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        `own` is True at each instance's own tokens.
+        """
+        mixture, attended, kept = self._mix_in_parts(x, own, extra)
+        return self.backbone.encode(mixture, attended), kept
+
+    def _mix_in_parts(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> Mixed:
         """On a CPU, a little at a time: the vectors, (b n l d), then stay in the cache and never fill the memory.
 
         Not while training, where they are kept for the way back anyhow, nor while a graph is being recorded, nor where
@@ -133,12 +143,11 @@ class Multiplexed(nn.Module):
             return self._accumulate(x, own, extra, weights)
         step = max(1, CACHED // max(1, x[:1].numel() * self.backbone.embedding_dim))
         parts = [self._mix(*_rows(slice(start, start + step), x, own, extra)) for start in range(0, len(x), step)]
-        masks = [attended for _, attended in parts if attended is not None]
-        return torch.cat([mixture for mixture, _ in parts]), torch.cat(masks) if masks else None
+        mixture, attended, kept = (_joined(some) for some in zip(*parts, strict=True))
+        assert mixture is not None
+        return mixture, attended, kept
 
-    def _accumulate(
-        self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor], weights: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
+    def _accumulate(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor], weights: Tensor) -> Mixed:
         """One slot after the other of a few groups: what is read is added up where it is still close.
 
         Where a vector is no more than a row of a table, all are read into one place: fresh memory is what costs.
@@ -149,6 +158,7 @@ class Multiplexed(nn.Module):
         table = None if extra else self.backbone.table
         step = max(1, CACHED // (length * dim))
         space = weights.new_empty(min(step, groups) * length, dim)
+        kept: list[list[Tensor]] = [[] for _ in range(k)]  # of each slot, a few groups at a time
         for start in range(0, groups, step):
             here = slice(start, start + step)
             total = mixture[here].view(-1, dim)
@@ -158,16 +168,21 @@ class Multiplexed(nn.Module):
                     vectors = torch.index_select(table, 0, ids.flatten(), out=space[: len(total)])
                 else:
                     vectors = self.backbone.embed(ids, mask, **more).reshape(-1, dim)
+                if self.bypass is not None:
+                    some = vectors.view(-1, 1, length, dim)
+                    kept[slot].append(self.bypass.keep(some if self.bypass.reads == "pool" else some.clone(), mask))
                 if mask is not None:
                     vectors *= mask.reshape(-1, 1)
                 total.addcmul_(vectors, weights[slot])
         mixture *= self.multiplexer.factor(k, own).to(mixture.dtype).view(-1, 1, 1)
-        return mixture, None if own is None else own.any(1)
+        every = torch.cat([torch.cat(some) for some in kept], 1) if self.bypass is not None else None
+        return mixture, None if own is None else own.any(1), every
 
-    def _mix(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """(b n l) -> the mixture (b p+l d), and where any of its instances has a token (b p+l)."""
-        vectors, mask = self.demultiplexer.add_prefix(self.backbone.embed(x, own, **extra), own)
-        return self.multiplexer(vectors, mask), mask.any(1) if mask is not None and mask.dim() == 3 else None
+    def _mix(self, x: Tensor, own: Tensor | None, extra: dict[str, Tensor]) -> Mixed:
+        vectors = self.backbone.embed(x, own, **extra)
+        kept = None if self.bypass is None else self.bypass.keep(vectors, own)
+        vectors, mask = self.demultiplexer.add_prefix(vectors, own)
+        return self.multiplexer(vectors, mask), mask.any(1) if mask is not None and mask.dim() == 3 else None, kept
 
     def read(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """Take the instances of `encoded` apart, at the positions asked for: (b n r d).
@@ -182,6 +197,19 @@ class Multiplexed(nn.Module):
             mask = None if mask is None else mask[..., columns]
         z: Tensor = self.demultiplexer(states, slots, reads, mask)
         return z
+
+    def read_for_head(self, encoded: Encoded) -> Tensor:
+        """What the head gets: (b n r d)."""
+        assert self.head is not None
+        reads: Reads = self.head.reads  # type: ignore[assignment]
+        return self.pass_by(self.read(encoded, reads), encoded.kept)
+
+    def pass_by(self, z: Tensor, kept: Tensor | None) -> Tensor:
+        """Add what went past the mixture to what was taken out of it, if anything did."""
+        if self.bypass is None or kept is None:
+            return z
+        past: Tensor = self.bypass(z, kept)
+        return past
 
     def read_rows(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
         """The same, one row an instance: (i r d)."""
@@ -200,6 +228,11 @@ class Multiplexed(nn.Module):
         occupied = grouping.occupied(x.device)  # b n
         has_tokens = x.dim() == (3 if x.is_floating_point() else 2)
         return occupied.unsqueeze(-1).expand(-1, -1, x.shape[1]) if has_tokens else occupied
+
+
+def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there else None
 
 
 def _rows(

@@ -28,6 +28,7 @@ class MuxConfig(PreTrainedConfig):
     - `pooling`: what a sentence head reads: "mean" over each instance's own tokens, or "first", the paper's [CLS].
     - `head_context`: how many tokens on either side a tagging head sees; 0 is Hugging Face's, the token alone.
     - `head_dropout`: dropout in the head.
+    - `bypass`: the head also sees each instance's own vectors as they were before mixing (see `datamux.bypass`).
     - `retrieval_head`: whether the model can also say which word stood where (the warm-up task and its auxiliary loss).
     - `seed`: gives the fixed keys.
     """
@@ -47,6 +48,7 @@ class MuxConfig(PreTrainedConfig):
     pooling: str = "mean"
     head_context: int = 0
     head_dropout: float | int = 0.1
+    bypass: bool = False
     retrieval_head: bool = False
     seed: int = 0
 

@@ -21,6 +21,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from datamux.backbones.transformer import TransformerBackbone
+from datamux.bypass import Bypass
 from datamux.demultiplexers import build_demultiplexer
 from datamux.grouping import Filler
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
@@ -78,7 +79,9 @@ class MuxPreTrainedModel(PreTrainedModel):
             ),
         )
         dim = self.mux.demultiplexer.out_dim
-        self.mux.head = self._build_head(config, dim)
+        head = self.mux.head = self._build_head(config, dim)
+        if config.bypass and head is not None:
+            self.mux.bypass = Bypass(backbone.embedding_dim, dim, head.reads)  # type: ignore[arg-type]
         self.retrieval: RetrievalHead | None = None
         if config.retrieval_head:
             self.retrieval = RetrievalHead(dim, backbone.words.embedding_dim, backbone.words.num_embeddings)
@@ -138,7 +141,7 @@ class MuxPreTrainedModel(PreTrainedModel):
         """What the head says of each row: (i ...)."""
         head = self.mux.head
         assert isinstance(head, SequenceHead | TokenHead)
-        return encoded.grouping.ungroup(head(self.mux.read(encoded, head.reads)))
+        return encoded.grouping.ungroup(head(self.mux.read_for_head(encoded)))
 
     def _finish(self, output: ModelOutput, encoded: Encoded, **inputs: Tensor | None) -> ModelOutput:
         """While training, let the objective have the last word on the loss."""
@@ -158,6 +161,8 @@ class MuxPreTrainedModel(PreTrainedModel):
                 init.copy_(getattr(module, name), value)
         elif isinstance(module, RetrievalHead):
             init.zeros_(module.bias)
+        elif isinstance(module, Bypass):
+            init.zeros_(module.weight)
         else:
             super()._init_weights(module)
 

@@ -57,8 +57,9 @@ class Groups(nn.Module):
         if isinstance(self.model, MuxPreTrainedModel):
             mux, own = self.model.mux, attention_mask.bool()
             assert mux.head is not None
-            states = mux.encode_groups(input_ids, own, **extra)
-            logits: Tensor = mux.head(mux.demultiplexer(states, input_ids.shape[1], mux.head.reads, own))
+            states, kept = mux.encode_groups(input_ids, own, **extra)
+            z = mux.demultiplexer(states, input_ids.shape[1], mux.head.reads, own)
+            logits: Tensor = mux.head(mux.pass_by(z, kept))
             return logits
         flat = {name: x.flatten(0, 1) for name, x in extra.items()}
         plain = self.model(input_ids=input_ids.flatten(0, 1), attention_mask=attention_mask.flatten(0, 1), **flat)

@@ -34,7 +34,7 @@ def _taken_apart(config: Any, tokens: int, group_size: int, token_level: bool) -
     usual = hidden if config.demultiplexer == "mlp" else 2 * hidden
     wide = (config.demultiplexer_options or {}).get("hidden_dim") or usual
     everywhere = token_level or (config.pooling == "mean" and config.demultiplexer in A_SLOT)
-    a_position = 2 * (wide + hidden)
+    a_position = 2 * (wide + hidden) + (hidden if config.bypass else 0)
     if token_level and config.head_context:
         a_position = max(a_position, NEIGHBOURS * hidden)
     return int((tokens if everywhere else 1) * group_size * a_position)

@@ -69,6 +69,7 @@ def build(
         "demultiplexer_options": settings.demultiplexer_options or None,
         "pooling": settings.pooling,
         "head_context": settings.head_context,
+        "bypass": settings.bypass,
         "retrieval_head": True,
         "seed": seed,
     }

@@ -15,7 +15,7 @@ from transformers.modeling_outputs import ModelOutput
 
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.model import Encoded
-from datamux.train.teachers import Inputs, own_tokens, reads_of, teacher_states
+from datamux.train.teachers import Inputs, own_tokens, teacher_states
 
 
 def retrieval_loss(
@@ -140,7 +140,7 @@ class TaskObjective:
             loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
             self.metrics["logit_distance"] = float(distance.detach())
         if self.teacher_states is not None:
-            z = model.mux.read_rows(encoded, reads_of(model))
+            z = encoded.grouping.ungroup(model.mux.read_for_head(encoded))
             distance = state_distance(z, self.teacher_states, mask[:, : z.shape[1]])  # the first token is always own
             loss = loss + self.distill_states * distance
             self.metrics["state_distance"] = float(distance.detach())

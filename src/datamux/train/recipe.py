@@ -34,6 +34,7 @@ class ModelSettings:
     demultiplexer_options: dict[str, Any] = field(default_factory=dict)
     pooling: str = "mean"
     head_context: int = 0
+    bypass: bool = False  # the head also sees each instance's own vectors as they were before mixing
 
 
 @dataclass

@@ -182,7 +182,10 @@ def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all
     given = _plain_inputs(teacher, inputs)
     teacher.to(next(iter(given.values())).device)
     if isinstance(teacher, MuxPreTrainedModel):
-        return teacher.mux.read_rows(teacher.encode(**given, group_size=1), reads)
+        encoded = teacher.encode(**given, group_size=1)
+        if teacher.mux.bypass is not None and reads == reads_of(teacher):
+            return encoded.grouping.ungroup(teacher.mux.read_for_head(encoded))
+        return teacher.mux.read_rows(encoded, reads)
     states: Tensor = teacher.base_model(**given).last_hidden_state
     if reads == "pool":
         return mean_over_own_tokens(states.unsqueeze(1), own_tokens(inputs).unsqueeze(1)).squeeze(1)
