@@ -79,7 +79,17 @@ def test_bench_speed_shows_keeps_and_draws(tmp_path):
 
 
 def test_bench_speed_prints_json():
-    options = ("--tagging", "--hidden-dim", "20", "--head-context", "1", "--demultiplexer", "gate", "--json")
+    options = (
+        "--tagging",
+        "--hidden-dim",
+        "20",
+        "--head-context",
+        "1",
+        "--bypass",
+        "--demultiplexer",
+        "gate",
+        "--json",
+    )
     found = json.loads(datamux("bench", "speed", *TINY, *QUICK, *options).stdout)
     assert [row["name"] for row in found["results"]] == [
         "plain, torch",
@@ -87,6 +97,7 @@ def test_bench_speed_prints_json():
         "gate, 3 a pass, torch",
     ]
     assert found["settings"]["shape"]["token_level"]
+    assert found["settings"]["bypass"]
     done = datamux("bench", "speed", *TINY, *QUICK, "--also", "64")
     assert (done.returncode, "LAYERSxHIDDEN" in done.stderr) == (2, True)
 

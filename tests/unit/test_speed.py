@@ -136,11 +136,13 @@ def test_what_is_trained_can_be_timed(monkeypatch):
 
     monkeypatch.setattr(Shape, "multiplexed", multiplexed)
     options = {"model": None, "group_sizes": [2], "engines": [], "demultiplexers": ["gate", "key"], **QUICK}
-    found = run_speed(shape=TINY | {"token_level": True}, hidden_dim=20, head_context=1, **options)
-    assert (found["settings"]["hidden_dim"], found["settings"]["head_context"]) == (20, 1)
+    found = run_speed(shape=TINY | {"token_level": True}, hidden_dim=20, head_context=1, bypass=True, **options)
+    settings = found["settings"]
+    assert (settings["hidden_dim"], settings["head_context"], settings["bypass"]) == (20, 1, True)
     for model in seen:
         assert model.mux.demultiplexer.from_state.out_features == 20
         assert model.mux.head.context == 1
+        assert model.mux.bypass is not None
     with pytest.raises(ValueError, match="--tagging"):
         run_speed(shape=TINY, head_context=1, **options)
     with pytest.raises(ValueError, match="for new models"):

@@ -44,6 +44,9 @@ def speed(
     ] = None,
     tagging: Tagging = False,
     head_context: Annotated[int, typer.Option(min=0, help="Tokens on either side that a tagging head sees.")] = 0,
+    bypass: Annotated[
+        bool, typer.Option("--bypass", help="Let the head see each instance's own vectors, too.")
+    ] = False,
     also: Annotated[
         list[str],
         typer.Option(metavar="LAYERSxHIDDEN", help="A smaller plain model besides, such as 1x64; repeatable."),
@@ -74,6 +77,7 @@ def speed(
         also=also,
         hidden_dim=hidden_dim,
         head_context=head_context,
+        bypass=bypass,
         samples=samples,
         rounds=rounds,
         seconds=seconds,

@@ -43,6 +43,7 @@ def run_speed(
     also: Sequence[str] = (),
     hidden_dim: int | None = None,
     head_context: int = 0,
+    bypass: bool = False,
     data_dir: str | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
@@ -52,11 +53,11 @@ def run_speed(
     """
     if texts and (model is None or lengths.startswith("fixed")):
         raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
-    options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context}
+    options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context, "bypass": bypass}
     if model is None:
         rivals = new_rivals(Shape(**shape), max(group_sizes), demultiplexers, engines, **options)
     elif any(options.values()):
-        raise ValueError("--hidden-dim and --head-context are for new models: a trained one has its own")
+        raise ValueError("--hidden-dim, --head-context and --bypass are for new models: a trained one has its own")
     else:
         rivals = trained_rivals(model, engines)
     rivals = rivals.with_smaller(also)

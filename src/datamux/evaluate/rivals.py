@@ -72,12 +72,13 @@ def new_rivals(
     *,
     hidden_dim: int | None = None,
     head_context: int = 0,
+    bypass: bool = False,
 ) -> Rivals:
     """Models of this shape with random weights, which take the same time."""
     if head_context and not shape.token_level:
         raise ValueError("--head-context is what a tagging head sees: give --tagging too")
     own = {} if hidden_dim is None else {"hidden_dim": hidden_dim}
-    options = {"multiplexer": "sign", "demultiplexer_options": own, "head_context": head_context}
+    options = {"multiplexer": "sign", "demultiplexer_options": own, "head_context": head_context, "bypass": bypass}
     mixed = {name: shape.multiplexed(capacity, demultiplexer=name, **options) for name in demultiplexers}
     return Rivals(shape, capacity, {"plain": shape.plain()}, dict(mixed), list(engines) or ["torch"])
 
