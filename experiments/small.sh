@@ -2,6 +2,7 @@
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
+#   BYPASS=1 ...              the multiplexed model has a bypass (its runs and records are called so)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -30,12 +31,12 @@ case $task in
   *) splits="--split validation" ;;
 esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
-plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n-seed$seed
+plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n${BYPASS:+-bypass}-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
-  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5
-judge "$mux/task/model" "$task" "scratch-n$n-seed$seed" $splits
+  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 ${BYPASS:+--set model.bypass=true}
+judge "$mux/task/model" "$task" "scratch-n$n${BYPASS:+-bypass}-seed$seed" $splits
 for size in ${SMALLER:-}; do
   layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size${TEACHER:+-taught}-seed$seed
   $datamux train "small/$task-plain" -o "$small" --set run.seed="$seed" --set model.tokenizer="$tokenizer" \
