@@ -18,8 +18,8 @@ for name in "$@"; do
   for kind in n10 plain; do
     model=$runs/own-$name-$kind plain=$([ "$kind" = plain ] && echo true || echo false)
     $datamux train --train "$runs/own/$name-train.jsonl" $columns --num-instances 10 -o "$model" --set run.plain="$plain"
-    [ -f "$records/$name-$kind.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.jsonl" $columns \
-      --record "$records/$name-$kind.json"
+    [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.jsonl" $columns \
+      --record "$records/$name-$kind-seed0.json"
   done
   $datamux predict "$runs/own-$name-n10/task/model" "$runs/own/$name-test.jsonl" -o "$runs/own/$name-answers.jsonl" \
     --text "$(set -- $columns; echo "$2")"

@@ -12,6 +12,7 @@ TITLES = {
     "qnli": "QNLI, a subset of 5,463 rows",
     "mnli": "MNLI, a subset of 9,815 rows",
     "banking77": "banking77, test",
+    "own": "Files of one's own, from scratch, as in the quickstart: banking77 (77 labels) and WNUT-17 (tags), test",
     "wikipedia_en": "Retrieval on held-out Wikipedia",
 }
 

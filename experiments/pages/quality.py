@@ -34,8 +34,10 @@ def quality_sections() -> list[str]:
     lines = []
     for task, title in TITLES.items():
         if (RESULTS / task).is_dir():
-            metric = read_record(next(iter(sorted((RESULTS / task).glob("*.json")))))["results"][0]["metric"]
-            lines += [f"## {title}", "", f"Metric: {metric}.", "", *table(task), ""]
+            metrics = {
+                read_record(file)["results"][0]["metric"]: None for file in sorted((RESULTS / task).glob("*.json"))
+            }
+            lines += [f"## {title}", "", f"Metric: {', '.join(metrics)}.", "", *table(task), ""]
     return lines
 
 
