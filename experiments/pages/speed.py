@@ -44,6 +44,7 @@ def speed_section() -> list[str]:
         title = f"{shape['layers']}L/{shape['hidden']}H" + (", tagging" if shape["token_level"] else "")
         if settings.get("head_context"):
             title += f" with {settings['head_context']} neighbours on either side"
+        title += ", with a bypass" * bool(settings.get("bypass"))
         if record["kind"] == "memory":
             lines += [
                 f"### Memory: {title}, one pass of {rows[0]['groups']} groups of {rows[0]['tokens']} tokens",
