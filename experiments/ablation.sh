@@ -25,7 +25,8 @@ try_warmup() {
 }
 try_task() {
   $datamux train small/sst2-n20 -o "$runs/ablation-sst2-$1" --set model.start="$warm/warmup/model" --set task.steps=600 \
-    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=600 --set run.save_steps=600 "${@:2}"
+    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=600 --set run.save_steps=600 \
+    --set model.bypass=false "${@:2}"
   [ -f "$records/ablation-sst2/$1.json" ] || $datamux evaluate "$runs/ablation-sst2-$1/task/model" --task sst2 --split validation \
     --split test -k 1 -k 20 --groupings 1 --record "$records/ablation-sst2/$1.json"
 }
@@ -51,6 +52,7 @@ case $stage in
     try no-curriculum task.start_size=20
     try one-size task.elastic=0.0
     try no-retrieval task.alpha=0.0
+    try bypass model.bypass=true
     try contextual-no-warmup model.multiplexer=contextual model.start="" model.needs_start=false model.tokenizer="$warm/warmup/model"
     masked=$runs/warmup-n20-masked-seed0 # a seventh of the words hidden: attention has to be used
     $datamux train small/warmup-n20 -o "$masked" --set model.tokenizer="$warm/tokenizer" --set warmup.mask_rate=0.15

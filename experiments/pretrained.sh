@@ -3,7 +3,7 @@
 # the same encoder with its upper layers cut off. All but the first learn from the plain model.
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
-#   BYPASS=1 ...           the mixed ones have a bypass (their runs and records are called so)
+#   BYPASS=false ...       the mixed ones without a bypass (with one, runs and records are called so)
 #   LONGER="2" ...         these rivals again, from the fine-tuned encoder and for twice the steps
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
@@ -11,7 +11,8 @@ set -eu
 cd "$(dirname "$0")/.."
 encoder=$1 task=$2 seed=${3:-0} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-near=0
+near=0 bypass=${BYPASS:-true}
+[ "$bypass" = true ] && past=-bypass || past=
 case $task in
   sst2) splits="--split validation --split test" ;;
   conll2003) splits="--split test" near=2 ;; # heads see their neighbours in all that has less than the whole encoder
@@ -27,8 +28,8 @@ run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"
 for m in ${MUX_LAYERS-2}; do
-  run "n10-mux-layer-$m${BYPASS:+-bypass}" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m" \
-    model.head_context="$near" ${BYPASS:+model.bypass=true}
+  run "n10-mux-layer-$m$past" n10 model.start="$plain" task.teacher="$plain" model.mux_layer="$m" \
+    model.head_context="$near" model.bypass="$bypass"
 done
 for layers in ${CUT-3 2 1}; do
   run "plain-$layers-layers" plain model.start="$encoder" model.keep_layers="$layers" task.teacher="$plain" \
@@ -39,6 +40,6 @@ for layers in ${LONGER:-}; do
     task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps=2400
 done
 for layers in ${CUT_MIXED:-}; do
-  run "n10-mux-layer-1-of-$layers" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
-    task.teacher="$plain" model.mux_layer=1 model.head_context="$near"
+  run "n10-mux-layer-1-of-$layers$past" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
+    task.teacher="$plain" model.mux_layer=1 model.head_context="$near" model.bypass="$bypass"
 done

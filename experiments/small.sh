@@ -2,7 +2,7 @@
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
-#   BYPASS=1 ...              the multiplexed model has a bypass (its runs and records are called so)
+#   BYPASS=false ...          the multiplexed models without a bypass (with one, runs and records are called so)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -14,7 +14,8 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-warm=$runs/warmup-n$n-seed0
+warm=$runs/warmup-n$n-seed0 bypass=${BYPASS:-true}
+[ "$bypass" = true ] && past=-bypass || past=
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
   [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
@@ -31,12 +32,12 @@ case $task in
   *) splits="--split validation" ;;
 esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
-plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n${BYPASS:+-bypass}-seed$seed
+plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
-  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 ${BYPASS:+--set model.bypass=true}
-judge "$mux/task/model" "$task" "scratch-n$n${BYPASS:+-bypass}-seed$seed" $splits
+  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass"
+judge "$mux/task/model" "$task" "scratch-n$n$past-seed$seed" $splits
 for size in ${SMALLER:-}; do
   layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size${TEACHER:+-taught}-seed$seed
   $datamux train "small/$task-plain" -o "$small" --set run.seed="$seed" --set model.tokenizer="$tokenizer" \
@@ -56,12 +57,12 @@ if [ -n "${WARMED:-}" ]; then
   judge "$warmed/task/model" "$task" "scratch-plain-warmed-up-seed$seed" $splits
 fi
 for k in ${DEDICATED:-}; do
-  own=$warm alone=$runs/$task-n$k-alone-seed$seed
+  own=$warm alone=$runs/$task-n$k$past-alone-seed$seed
   if [ "$k" != "$n" ]; then # fewer instances are learned sooner
     own=$runs/warmup-n$k-seed0
     $datamux train "small/warmup-n$n" -o "$own" --set model.tokenizer="$tokenizer" --set model.num_instances="$k" --set warmup.steps=1200
   fi
-  $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.num_instances="$k" \
+  $datamux train "small/$task-n$n" -o "$alone" --set run.seed="$seed" --set model.num_instances="$k" --set model.bypass="$bypass" \
     --set model.start="$own/warmup/model" --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set task.elastic=0.0
-  judge "$alone/task/model" "$task" "scratch-n$k-alone-seed$seed" $splits -k "$k"
+  judge "$alone/task/model" "$task" "scratch-n$k$past-alone-seed$seed" $splits -k "$k"
 done
