@@ -4,7 +4,7 @@
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
 #   BYPASS=false ...       the mixed ones without a bypass (with one, runs and records are called so)
-#   LONGER="2" ...         these rivals again, from the fine-tuned encoder and for twice the steps
+#   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -14,9 +14,10 @@ datamux=${DATAMUX:-.venv/bin/datamux}
 near=0 bypass=${BYPASS:-true}
 [ "$bypass" = true ] && past=-bypass || past=
 case $task in
-  sst2) splits="--split validation --split test" ;;
-  conll2003) splits="--split test" near=2 ;; # heads see their neighbours in all that has less than the whole encoder
-  *) splits="--split test" ;;
+  sst2) splits="--split validation --split test" longer=5000 ;;
+  banking77) splits="--split test" longer=3600 ;;
+  conll2003) splits="--split test" near=2 longer=2400 ;; # heads see their neighbours in all that has less than the whole encoder
+  *) echo "sst2, banking77 or conll2003, not $task" >&2; exit 2 ;;
 esac
 run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record already
   name=$1 recipe=$2; shift 2
@@ -37,7 +38,7 @@ for layers in ${CUT-3 2 1}; do
 done
 for layers in ${LONGER:-}; do
   run "plain-$layers-layers-longer" plain model.start="$plain" model.keep_layers="$layers" task.teacher="$plain" \
-    task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps=2400
+    task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps="$longer"
 done
 for layers in ${CUT_MIXED:-}; do
   run "n10-mux-layer-1-of-$layers$past" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
