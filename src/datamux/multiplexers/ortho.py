@@ -18,7 +18,9 @@ from datamux.seeded import random_orthogonal
 class Ortho(Multiplexer):
     keys: Tensor  # n d d
 
-    def __init__(self, num_instances: int, dim: int, *, learned: bool = False, scale: Scale = "mean", seed: int = 0) -> None:
+    def __init__(
+        self, num_instances: int, dim: int, *, learned: bool = False, scale: Scale = "mean", seed: int = 0
+    ) -> None:
         super().__init__(num_instances, dim, scale=scale, seed=seed)
         self._register_state(learned=learned)
 

@@ -128,8 +128,9 @@ def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
 def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int = 4000) -> list[float]:
     """The accuracy of each slot on the whole test set, which is answered n times.
 
-    The order of images is random; it moves on by one image after each pass, so that slots and neighbours change. Where n
-    divides the number of images, every image sits in every slot once. An incomplete last group is answered as any other.
+    The order of images is random; it moves on by one image after each pass, so that slots and neighbours change. Where
+    n divides the number of images, every image sits in every slot once. An incomplete last group is answered like any
+    other.
     """
     n = model.num_instances if isinstance(model, Multiplexed) else 1
     order = torch.randperm(len(data.test_labels), generator=torch.Generator().manual_seed(seed))
