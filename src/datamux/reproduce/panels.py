@@ -28,11 +28,10 @@ def looks(names: list[str]) -> dict[str, dict[str, Any]]:
     """A colour for every series of a panel, none twice; as published is dashed, in the colour of what is corrected."""
     families = list(dict.fromkeys(name.removesuffix("_as_published") for name in names))
     colours = pyplot_without_window().get_cmap("tab10" if len(families) <= 10 else "tab20").colors
-    both = {family for family in families if family in names}
     return {
         name: {
             "color": colours[families.index(name.removesuffix("_as_published"))],
-            "linestyle": "--" if name.endswith("_as_published") and name.removesuffix("_as_published") in both else "-",
+            "linestyle": "--" if name.endswith("_as_published") else "-",
         }
         for name in names
     }
