@@ -184,11 +184,11 @@ def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):
 
 
 def test_figures_and_series_that_are_not_run_are_checked():
-    check_figure("datamux reproduce mnist-cnn --series ortho -n 2".split())
+    check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "-n", "2"])
     with pytest.raises(ValueError, match="unknown series of mnist-cnn 'rotation'"):
-        check_figure("datamux reproduce mnist-cnn --series ortho --series rotation".split())
+        check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "--series", "rotation"])
     with pytest.raises(ValueError, match="unknown figure 'mnist-cmm'"):
-        check_figure("datamux reproduce mnist-cmm".split())
+        check_figure(["datamux", "reproduce", "mnist-cmm"])
 
 
 @pytest.mark.parametrize("command", ["demo", "test"])

@@ -1,4 +1,4 @@
-"""Accuracy against N: a line a series, its spread over indices as bars, what the paper states as stars and arrows."""
+"""Accuracy against N: a line a series, its spread over indices as bars, what the paper states as stars or triangles."""
 
 from typing import Any
 
