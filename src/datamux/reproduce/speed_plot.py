@@ -66,6 +66,7 @@ def _draw_scores(axes: Any, rows: Rows, plain: float | None) -> None:
     if plain is not None:
         axes.axvline(plain, color="gray", linestyle=":", zorder=0)
     axes.set_xscale("log")
+    axes.tick_params(axis="x", which="minor", labelsize=6, labelrotation=40)
     axes.set_xlabel(f"{RATE} (small numbers: N)")
 
 
