@@ -65,6 +65,8 @@ def section(name: str, function: Callable[..., None]) -> str:
     arguments, options, usage = [], [], [name]
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
+        if hints[parameter.name] is typer.Context:
+            continue  # typer's own, not the user's
         annotation, *extra = get_args(hints[parameter.name])
         assert get_origin(hints[parameter.name]) is Annotated
         given = next(e for e in extra if isinstance(e, typer.models.ParameterInfo))

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from datamux.evaluate.records import read_record
-from pages.common import RESULTS
+from pages.common import RESULTS, missed
 from pages.quality import rows_of, scores
 
 RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h": {40: 97.0}}
@@ -55,7 +55,7 @@ def quality_aims() -> list[str]:
             if name in retrieved:
                 found = fmean(scores(retrieved[name])[k])
                 lines.append(
-                    f"| retrieval | {name} | | {k} | at least {aim:g}% | {found:.2f}% | {_missed(aim - found, 2)} |"
+                    f"| retrieval | {name} | | {k} | at least {aim:g}% | {found:.2f}% | {missed(aim - found, 2)} |"
                 )
     for task, name, base, aims in DROPS:
         rows = rows_of(task)
@@ -64,7 +64,7 @@ def quality_aims() -> list[str]:
         ours, theirs = scores(rows[name]), scores(rows[base])
         for k, aim in aims.items():
             lost = fmean(theirs.get(k, theirs.get(1, []))) - fmean(ours[k])
-            found = f"at most {aim:g} lost | {lost:.1f} lost | {_missed(lost - aim, 1)}"
+            found = f"at most {aim:g} lost | {lost:.1f} lost | {missed(lost - aim, 1)}"
             lines.append(f"| {task} | {name} | {base} | {k} | {found} |")
     return [*lines, ""]
 
@@ -86,15 +86,11 @@ def speed_aims() -> list[str]:
             if row["group_size"] in aims and row["name"].startswith("gate"):
                 aim, found = aims[row["group_size"]], row["ratio"]
                 spread = f"{found:.2f}x ({row['lowest']:.2f} to {row['highest']:.2f})"
-                missed = _missed(100 * (1 - found / aim), 1, "%") + (", above N: noise" * (found > row["group_size"]))
-                lines.append(f"| {name} | {row['group_size']} | {aim:g}x | {spread} | {missed} |")
+                verdict = missed(100 * (1 - found / aim), 1, "%") + (", above N: noise" * (found > row["group_size"]))
+                lines.append(f"| {name} | {row['group_size']} | {aim:g}x | {spread} | {verdict} |")
     file = RESULTS / "speed" / "memory-12l-768h.json"
     if file.exists():
         (row,) = [row for row in read_record(file)["results"] if row["group_size"] == 40]
-        missed = _missed(100 * (row["ratio"] / 1.3 - 1), 0, "%")
-        lines.append(f"| memory, 12L/768H | 40 | at most 1.3x | {row['ratio']:.2f}x | {missed} |")
+        verdict = missed(100 * (row["ratio"] / 1.3 - 1), 0, "%")
+        lines.append(f"| memory, 12L/768H | 40 | at most 1.3x | {row['ratio']:.2f}x | {verdict} |")
     return [*lines, ""]
-
-
-def _missed(by: float, digits: int, unit: str = "") -> str:
-    return "met" if by <= 0 else f"missed by {by:.{digits}f}{unit}"

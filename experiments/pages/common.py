@@ -21,6 +21,11 @@ def minutes(record: dict) -> float:
     return sum(stage["seconds"] for stage in record["training"]) / 60
 
 
+def missed(by: float, digits: int, unit: str = "") -> str:
+    """Whether an aim was met, given by how much the measurement falls short of it."""
+    return "met" if by <= 0 else f"missed by {by:.{digits}f}{unit}"
+
+
 def fill(text: str, name: str, lines: list[str]) -> str:
     """`text` with `lines` between the marks of `name`, if it has them."""
     before, start, rest = text.partition(f"<!-- results: {name} -->\n")

@@ -4,6 +4,8 @@ Every key, slot matrix and prefix vector in this package is set here and nowhere
 normally and one that transformers builds on the meta device and fills later hold the same values.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -35,6 +37,11 @@ class SeededModule(nn.Module):
 
 def gaussian(*shape: int, generator: torch.Generator, std: float = 1.0) -> Tensor:
     return torch.randn(*shape, generator=generator, device="cpu") * std
+
+
+def layer_start(*shape: int, inputs: int, generator: torch.Generator) -> Tensor:
+    """Uniform, as torch starts the weights and biases of a layer in which `inputs` numbers make one."""
+    return (2 * torch.rand(*shape, generator=generator, device="cpu") - 1) / math.sqrt(inputs)
 
 
 def sign_keys(num_instances: int, dim: int, generator: torch.Generator) -> Tensor:

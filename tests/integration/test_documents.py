@@ -94,6 +94,16 @@ def run_command(words: list[str], monkeypatch) -> None:
     assert not end.value.code, f"{' '.join(words)}: exit code {end.value.code}"
 
 
+def check_figure(words: list[str]) -> None:
+    """The figure and the series of a `datamux reproduce` command that is not run exist."""
+    from datamux.reproduce.figures import get_figure
+
+    given = list(pairwise(words))
+    series = [value for flag, value in given if flag == "--series"]
+    sizes = [int(value) for flag, value in given if flag == "-n"]
+    get_figure(words[2]).selected(series, sizes, None)
+
+
 def write_rows(folder: Path) -> None:
     texts = [("good film", "praise"), ("the plot was very bad .", "blame"), ("a film", "blame")] * 8
     lines = "".join(f"{text},{label}\n" for text, label in texts)
@@ -138,6 +148,9 @@ def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
     for block in blocks(page):
         assert block.language in LANGUAGES, f"{block.place}: write python or bash, not {block.language}"
         if block.reason is not None:
+            for words in commands(block.code) if block.language == "bash" else ():
+                if words[:2] == ["datamux", "reproduce"]:
+                    check_figure(words)
             continue
         named = re.match(r"# (\w+\.toml)\n", block.code)
         if block.language == "toml" and named:
@@ -168,6 +181,14 @@ def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):
         run_command(["rm", "x"], monkeypatch)
     with pytest.raises(AssertionError, match="exit code 2"):
         run_command(["datamux", "ls", "nothing"], monkeypatch)
+
+
+def test_figures_and_series_that_are_not_run_are_checked():
+    check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "-n", "2"])
+    with pytest.raises(ValueError, match="unknown series of mnist-cnn 'rotation'"):
+        check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "--series", "rotation"])
+    with pytest.raises(ValueError, match="unknown figure 'mnist-cmm'"):
+        check_figure(["datamux", "reproduce", "mnist-cmm"])
 
 
 @pytest.mark.parametrize("command", ["demo", "test"])

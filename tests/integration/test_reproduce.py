@@ -12,20 +12,21 @@ import torch
 from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
 from datamux.reproduce import runs as runs_module
+from datamux.reproduce.committed import has_record
 from datamux.reproduce.figures import FIGURES, get_figure
-from datamux.reproduce.paper import STATED, stated
 from datamux.reproduce.pca import pca_record, variance_shares
 from datamux.reproduce.picture import picture_record
 from datamux.reproduce.plots import draw_figure
 from datamux.reproduce.run import run_figure
-from datamux.reproduce.speed import speed_record
-from datamux.reproduce.table import COLUMNS, has_record, rows_of
+from datamux.reproduce.speed import RATE, RATIO, speed_record
+from datamux.reproduce.table import COLUMNS, rows_of
 from datamux.tasks.images import Images, from_scikit_learn, load_mnist
 from datamux.train.image_networks import ImageNetwork
 from datamux.train.images import Protocol, accuracy_by_slot, train_on_images
 
 QUICK = Protocol(loss="cross_entropy", optimiser="adamw", rate=4e-3, schedule="cosine", steps=250, epochs=1)
-LINEAR = ("ortho", "low_rank")
+LINEAR = ("ortho", "learned_ortho", "low_rank")
+UNSEPARATED = 0.55  # right answers where both digits are known but not which is which
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +46,23 @@ def test_every_multiplexer_learns(name, digits):
     backbone = "cnn" if name in IMAGE_MULTIPLEXERS else "mlp"
     slots = learned(ImageNetwork(backbone, name, tanh_readout=False), digits)
     assert len(slots) == 2
-    enough = 0.4 if name.endswith("kernel") else 0.6  # one small kernel separates little, as the paper found
-    assert slots[0] > enough
     if name == "mosaic_as_published":  # which drops the second image
+        assert slots[0] > 0.6
         assert slots[1] < 0.25
+    elif name.endswith("kernel"):  # a small one separates little, as the paper found, but it does
+        assert sum(slots) / 2 > UNSEPARATED + 0.05
     else:
-        assert slots[1] > enough
+        assert min(slots) > 0.6
 
 
-def test_without_a_multiplexer_order_is_lost(digits):
-    slots = learned(ImageNetwork("mlp", "identity", tanh_readout=False), digits)
-    assert sum(slots) / 2 < 0.65
+@pytest.mark.parametrize("backbone", ["mlp", "cnn"])
+def test_without_a_multiplexer_order_is_lost(backbone, digits):
+    slots = learned(ImageNetwork(backbone, "identity", tanh_readout=False), digits)
+    assert sum(slots) / 2 < UNSEPARATED + 0.03
 
 
 def test_the_papers_own_protocol_learns(digits):
-    slots = learned(ImageNetwork("mlp", "ortho"), digits, Protocol(steps=600, epochs=1))
+    slots = learned(ImageNetwork("mlp", "ortho"), digits, Protocol(steps=800, epochs=1))
     assert min(slots) > 0.75
 
 
@@ -99,10 +102,7 @@ def test_a_run_is_kept_and_not_repeated(tmp_path, digits, monkeypatch):
     assert len(trained) == 8, "other settings are another run"
 
 
-def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, monkeypatch):
-    monkeypatch.delenv("DATAMUX_DATA", raising=False)
-    digits = load_mnist()
-    assert "scikit-learn" in str(digits)
+def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, digits):
     figure = get_figure("mnist-mlp")
     series = [replace(figure.series[1], sizes=(1, 2), protocol=Protocol(steps=30, epochs=1))]
     work = runs_module.runs_of(series, 1)
@@ -118,36 +118,19 @@ def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, monkeypatch):
     assert sum(told) == pytest.approx(sum(run.cost for run in work))
     for run in work:
         one, two = (runs_module.finished(run, tmp_path / folder, digits) for folder in ("one", "two"))
-        assert one["slots"] == two["slots"]
-
-
-def made_up_record() -> dict:
-    slots = {0: [0.8, 0.6], 1: [0.9, 0.9]}
-    results = [
-        {"series": "ortho", "n": 8, "seed": seed, "accuracy": sum(s) / 2, "slots": s, "seconds": 1.0}
-        for seed, s in slots.items()
-    ]
-    return {"kind": "reproduce", "figure": "mnist-mlp", "results": results}
+        assert one["result"]["slots"] == two["result"]["slots"]
+        assert one["made_by"]["commit"] == two["made_by"]["commit"]
 
 
 def test_rows_are_means_over_seeds_and_spreads_over_indices():
-    assert rows_of(made_up_record()) == [
+    results = [
+        {"series": "ortho", "n": 8, "seed": seed, "accuracy": sum(slots) / 2, "slots": slots, "seconds": 1.0}
+        for seed, slots in enumerate(([0.8, 0.6], [0.9, 0.9]))
+    ]
+    data = {"source": "MNIST", "train": 60_000, "test": 10_000}
+    assert rows_of({"kind": "reproduce", "figure": "mnist-mlp", "data": data, "results": results}) == [
         {"series": "ortho", "n": 8, "metric": "accuracy, %", "value": 80.0, "spread": 5.0, "seeds": 2, "paper": 78.0}
     ]
-
-
-def test_every_stated_number_belongs_to_a_series():
-    for figure, points in STATED.items():
-        names = {s.name for s in FIGURES[figure].series} or {"as_published", "centred"}
-        assert {point.series for point in points} <= names
-        assert all(0 < point.value < 100 and point.where for point in points)
-    assert stated("mnist-cnn-kernels", "nonlinear_8x_as_published", 16) == 53.30
-    assert stated("mnist-mlp", "ortho", 16) is None
-
-
-def test_plots(tmp_path):
-    draw_figure(made_up_record(), tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
@@ -168,16 +151,35 @@ def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
 
 def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
     record = speed_record(digits, rounds=2, count=32)
-    rows = rows_of(record)
-    assert [row["value"] for row in rows if row["n"] == 1] == [1.0, 1.0]
-    assert {row["n"] for row in rows} == {1, 2, 4, 8, 16}
-    assert all(len(result["rates"]) == 2 and min(result["rates"]) > 0 for result in record["results"])
+    rows = {(row["series"], row["n"], row["metric"]): row["value"] for row in rows_of(record)}
+    assert [rows[f"{figure}: identity", 1, RATIO] for figure in ("mnist-mlp", "mnist-cnn")] == [1.0, 1.0]
+    assert {n for _, n, _ in rows} == {1, 2, 4, 8, 16}
+    assert {metric for *_, metric in rows} == {RATE, RATIO}, "these are not the digits of the committed records"
+    for result in record["results"]:
+        assert len(result["rates"]) == 2
+        assert min(result["rates"]) > 0
     draw_figure(record, tmp_path / "speed.png")
 
 
 def datamux(*arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "datamux.cli", "reproduce", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+
+def test_a_figure_on_other_digits_says_which(tmp_path, monkeypatch):
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    used = load_mnist().held_out()  # from wherever they are found here
+    options = ["--series", "ortho", "-n", "1", "--seeds", "1", "--epochs", "1", "--held-out", "-o", str(tmp_path)]
+    done = datamux("mnist-mlp", *options, "--plot", str(tmp_path / "plot.png"))
+    assert done.returncode == 0, done.stderr
+    assert f"data: {used}" in done.stderr
+    assert "held out of training" in done.stdout.splitlines()[0]
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    record = read_record(tmp_path / "held-out/mnist-mlp.json")
+    assert record["data"] == used.about()
+    (row,) = rows_of(record)
+    assert (row["paper"], row["seeds"]) == (None, 1)
+    assert row["value"] > 80, "it learned"
 
 
 def test_the_list_names_every_figure():
@@ -210,6 +212,49 @@ def test_bad_input_is_one_line():
         assert done.returncode == 2
         assert done.stderr.strip().splitlines()[-1].startswith("datamux: ")
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("mnist-pca --show --series centred", "--series does not apply to mnist-pca --show; it takes --plot, --json"),
+        ("mnist-pca --show --held-out", "--held-out does not apply to mnist-pca --show"),
+        ("mnist-pca --epochs 1", "--epochs does not apply to mnist-pca; it takes --data-dir, --out, --plot, --json"),
+        ("mnist-speed -n 2", "-n does not apply to mnist-speed"),
+        ("mnist-picture --seeds 2", "--seeds does not apply to mnist-picture"),
+        ("mnist-picture -n 2 -n 4", "mnist-picture is of one series at one size"),
+        ("mnist-mlp --show --seeds 3", "--seeds does not apply to mnist-mlp --show; it takes --series, -n"),
+    ],
+)
+def test_an_option_that_does_not_apply_is_named(arguments, message, monkeypatch, capsys):
+    from datamux.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["datamux", "reproduce", *arguments.split()])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_part_of_the_committed_results_is_shown(monkeypatch, capsys):
+    from datamux.cli import main
+    from datamux.reproduce import committed
+
+    results = [
+        {"series": series, "n": n, "seed": 0, "accuracy": 0.5, "slots": [0.5] * n}
+        for series in ("ortho", "low_rank")
+        for n in (1, 8)
+    ]
+    data = {"source": "MNIST", "train": 60_000, "test": 10_000}
+    record = {"kind": "reproduce", "figure": "mnist-mlp", "data": data, "results": results}
+    monkeypatch.setattr(committed, "committed", lambda name: record)
+    options = ["--show", "--json", "--series", "ortho", "-n", "8", "-n", "8"]
+    monkeypatch.setattr(sys, "argv", ["datamux", "reproduce", "mnist-mlp", *options])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["series"], row["n"], row["paper"]) == ("ortho", 8, 78.0)
 
 
 def test_the_published_variance_is_about_the_wrong_mean():

@@ -56,6 +56,24 @@ def test_mlp_formula():
         torch.testing.assert_close(z[:, i], _norm(demux, a @ demux.weight_out[i] + demux.bias_out[i]))
 
 
+def test_mlp_starts_as_linear_layers_do():
+    demux = build_demultiplexer("mlp", N, 100, hidden_dim=64, out_dim=32, seed=1)
+    pairs = (
+        (demux.weight_in, demux.bias_in, torch.nn.Linear(100, 64)),
+        (demux.weight_out, demux.bias_out, torch.nn.Linear(64, 32)),
+    )
+    for weight, bias, layer in pairs:
+        limit = layer.in_features**-0.5
+        for own, theirs in ((weight, layer.weight), (bias, layer.bias)):
+            assert 0.9 * limit < float(own.detach().abs().max()) <= limit
+            assert float(own.detach().std()) == pytest.approx(limit / 3**0.5, rel=0.15)
+            assert float(own.detach().std()) == pytest.approx(float(theirs.detach().std()), rel=0.3)
+        assert (weight[0] != weight[1]).any(), "every slot starts elsewhere"
+    again, other = (build_demultiplexer("mlp", N, 100, hidden_dim=64, out_dim=32, seed=seed) for seed in (1, 2))
+    assert torch.equal(again.bias_out, demux.bias_out)
+    assert not torch.equal(other.bias_out, demux.bias_out)
+
+
 def test_mlp_of_one_layer():
     demux = build_demultiplexer("mlp", N, D, layers=1, out_dim=4, activation="tanh")
     torch.testing.assert_close(demux(H[:, 0], N)[:, 2, 0], torch.tanh(H[:, 0] @ demux.weight_in[2] + demux.bias_in[2]))

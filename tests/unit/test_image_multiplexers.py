@@ -41,6 +41,14 @@ def test_rotation_turns():
         torch.testing.assert_close(published, (1 - 2 * slot) * turned, atol=1e-4, rtol=1e-4)
 
 
+def test_the_published_rotation_differs_by_its_scaling_alone():
+    n = 8  # turns by an eighth need interpolation
+    images = torch.rand(3, n, SIDE * SIDE, generator=torch.Generator().manual_seed(4))
+    scaled = images * (1 - 2 * torch.arange(n))[:, None]
+    published = build_multiplexer("rotation_as_published", n, SIDE * SIDE)(images)
+    torch.testing.assert_close(published, build_multiplexer("rotation", n, SIDE * SIDE)(scaled), atol=1e-3, rtol=1e-4)
+
+
 def test_mosaic_places_every_image():
     whole = build_multiplexer("mosaic", N, SIDE * SIDE)(IMAGES).view(3, SIDE, SIDE)
     small = F.avg_pool2d(IMAGES.view(3, N, SIDE, SIDE), 2)

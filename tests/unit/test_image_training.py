@@ -138,7 +138,7 @@ class OnlySlot(nn.Module):
         return torch.where(here[:, None], right, right.roll(1, 1))
 
 
-def test_every_image_sits_in_every_slot(monkeypatch):
+def test_the_whole_test_set_is_answered_in_every_slot(monkeypatch):
     monkeypatch.setattr("datamux.train.images.Multiplexed", OnlySlot)
     data = made_up(test=11)  # no multiple of 3: the last group is incomplete
     for slot in range(3):
@@ -146,6 +146,56 @@ def test_every_image_sits_in_every_slot(monkeypatch):
         model.num_instances = 3
         assert accuracy_by_slot(model, data, rows=4) == [float(i == slot) for i in range(3)]
         assert model.rows == 33, "each of the 11 images three times"
+
+
+class Sits(nn.Module):
+    """Notes in which slot each image was."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.num_instances, self.seen = n, []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += [(int(image), row % self.num_instances) for row, image in enumerate(x.argmax(1))]
+        return x[:, :10]
+
+
+def test_every_image_sits_in_every_slot_once_where_n_divides_their_number(monkeypatch):
+    monkeypatch.setattr("datamux.train.images.Multiplexed", Sits)
+    model = Sits(5)
+    accuracy_by_slot(model, made_up(test=10), rows=4)
+    assert sorted(model.seen) == [(image, slot) for image in range(10) for slot in range(5)]
+
+
+def test_principal_components_are_those_of_the_training_images():
+    data = made_up(train=200)
+    data = dataclasses.replace(data, train_images=torch.rand(200, 400, generator=torch.Generator().manual_seed(0)))
+    model = ImageNetwork("mlp", "principal").build(8)
+    before = model.multiplexer.reduce.clone()
+    train_on_images(model, data, Protocol(steps=1, epochs=1))
+    centred = data.train_images - data.train_images.mean(0)
+    kept = (centred @ model.multiplexer.reduce[3]).square().sum()
+    most = torch.linalg.svdvals(centred)[:50].square().sum()  # of any 50 directions
+    torch.testing.assert_close(kept, most, rtol=1e-3, atol=0)
+    assert (centred @ before[3]).square().sum() < 0.9 * most
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "cnn"])
+def test_identity_for_one_image_is_the_plain_network(backbone):
+    network = ImageNetwork(backbone, "identity")
+    mixed, plain = network.build(1), network.build_plain()
+    own = [p.data for p in mixed.parameters()]
+    own[-4:-2] = [own[-4][0].T, own[-3][0]]  # the demultiplexer's only slot
+    for parameter, value in zip(plain.parameters(), own, strict=True):
+        parameter.data.copy_(value)
+    x = torch.rand(3, 400)
+    torch.testing.assert_close(mixed(x), plain(x))
+
+
+@pytest.mark.parametrize(("name", "maps"), [("ortho", 1), ("tiles", 1), ("tiles_8x", 8), ("nonlinear_4x", 4)])
+def test_how_large_a_mixture_is(name, maps):
+    network = ImageNetwork("cnn", name)
+    assert network.maps == maps == getattr(network.build(2).multiplexer, "maps", 1)
 
 
 def test_wrong_settings_are_named():

@@ -20,13 +20,11 @@ def test_hadamard_formula(name):
     torch.testing.assert_close(mux(X), expected)
 
 
-def test_learned_keys_are_trained_and_fixed_ones_are_not():
-    assert build_multiplexer("learned_hadamard", N, D).keys.requires_grad
-    assert not list(build_multiplexer("gaussian_hadamard", N, D).parameters())
-    assert torch.equal(
-        build_multiplexer("learned_hadamard", N, D, seed=4).keys,
-        build_multiplexer("gaussian_hadamard", N, D, seed=4).keys,
-    )
+@pytest.mark.parametrize(("learned", "fixed"), [("learned_hadamard", "gaussian_hadamard"), ("learned_ortho", "ortho")])
+def test_learned_keys_are_trained_and_fixed_ones_are_not(learned, fixed):
+    assert build_multiplexer(learned, N, D).keys.requires_grad
+    assert not list(build_multiplexer(fixed, N, D).parameters())
+    assert torch.equal(build_multiplexer(learned, N, D, seed=4).keys, build_multiplexer(fixed, N, D, seed=4).keys)
 
 
 def test_binary_keys_keep_one_chunk_each():

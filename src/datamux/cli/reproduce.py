@@ -12,9 +12,19 @@ from datamux.cli.options import AsJson
 from datamux.cli.output import check_can_draw, show_table
 
 OUT = Path("runs/reproduce")
+# The options that each kind of figure takes when it is run, and when its committed record is shown.
+RUN = {
+    "trained": ("series", "n", "epochs", "seeds", "jobs", "held_out", "data_dir", "out"),
+    "picture": ("series", "n", "epochs", "held_out", "data_dir", "out"),
+    "pca": ("data_dir", "out"),
+    "speed": ("data_dir", "out"),
+}
+SHOW = {"trained": ("series", "n"), "picture": (), "pca": (), "speed": ("series", "n")}
+ALWAYS = ("figure", "list_figures", "show", "plot", "as_json")
 
 
 def reproduce(
+    context: typer.Context,
     figure: Annotated[str | None, typer.Argument(help="Which figure; --list lists them.")] = None,
     list_figures: Annotated[bool, typer.Option("--list", help="List the figures, and stop.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the committed results; run nothing.")] = False,
@@ -34,13 +44,16 @@ def reproduce(
     """Run a figure of the paper's MNIST experiments. An interrupted run goes on where it stopped."""
     if list_figures:
         return _list(as_json)
-    from datamux.reproduce.table import committed, rows_of
-
     if figure is None:
         raise ValueError("which figure? `datamux reproduce --list` lists them")
+    _check_options(context, figure, show)
+    from datamux.reproduce.committed import committed
+    from datamux.reproduce.table import part_of, rows_of
+
     check_can_draw(plot)
     if show:
         record = committed(figure)
+        record = part_of(record, series, n) if series or n else record
     else:
         record = _run(figure, data_dir, held_out, out, seeds=seeds, epochs=epochs, sizes=n, series=series, jobs=jobs)
     if plot is not None:
@@ -53,6 +66,23 @@ def reproduce(
         typer.echo(json.dumps(rows, indent=1))
     else:
         _show(record, rows)
+    if record["kind"] == "speed":
+        _say_what_is_missing(record)
+
+
+def _check_options(context: typer.Context, figure: str, show: bool) -> None:
+    """An option that would change nothing is an error: whoever gives it expects something of it."""
+    from datamux.reproduce.figures import get_figure
+
+    takes = (SHOW if show else RUN)[get_figure(figure).kind]
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in (*takes, *ALWAYS):
+            what = f"{figure} --show" if show else figure
+            known = ", ".join(options[name] for name in (*takes, "plot", "as_json"))
+            raise ValueError(f"{options[name]} does not apply to {what}; it takes {known}")
 
 
 def _run(figure: str, data_dir: str | None, held_out: bool, out: Path, **options: Any) -> dict[str, Any]:
@@ -63,11 +93,11 @@ def _run(figure: str, data_dir: str | None, held_out: bool, out: Path, **options
     from datamux.reproduce.run import run_figure
     from datamux.tasks.images import load_mnist
 
-    get_figure(figure)
+    get_figure(figure).selected(options["series"], options["sizes"], None)  # a wrong name is said at once
     console = Console(stderr=True)
     data = load_mnist(data_dir)
     data, out = (data.held_out(), out / "held-out") if held_out else (data, out)
-    console.print(f"data: {data}", highlight=False)
+    console.print(f"data: {data}", highlight=False, soft_wrap=True)
     with ExitStack() as stack:
 
         def open_progress(total: float, done: float) -> Callable[[float], None]:
@@ -79,26 +109,36 @@ def _run(figure: str, data_dir: str | None, held_out: bool, out: Path, **options
             return lambda cost: bar.advance(task, cost)
 
         record = run_figure(figure, data, out, open_progress=open_progress, **options)
-    console.print(f"record: {out / figure}.json")
+    console.print(f"record: {out / figure}.json", soft_wrap=True)
     return record
 
 
 def _show(record: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    from datamux.reproduce.paper import stated_words
+
     data = record["data"]
     typer.echo(f"{record['figure']}: {data['source']}, {data['train']:,} training and {data['test']:,} test images")
     show_table(
         ("series", "n", "metric", "value", "spread", "seeds", "paper"),
         [
             (r["series"], str(r["n"]), r["metric"], f"{r['value']:.2f}", f"{r['spread']:.2f}", str(r["seeds"]),
-             "" if r["paper"] is None else f"{r['paper']:.2f}")
+             stated_words(record, r["series"], r["n"]))
             for r in rows
         ],
     )  # fmt: skip
 
 
+def _say_what_is_missing(record: dict[str, Any]) -> None:
+    from datamux.reproduce.speed import without_accuracy
+
+    missing = without_accuracy(record)
+    if missing:
+        typer.echo(f"no accuracy: no committed record of the same data for {', '.join(missing)}", err=True)
+
+
 def _list(as_json: bool) -> None:
+    from datamux.reproduce.committed import has_record
     from datamux.reproduce.figures import FIGURES
-    from datamux.reproduce.table import has_record
 
     rows = [
         {"figure": f.name, "what": f.what, "series": [s.name for s in f.series], "committed": has_record(f.name)}

@@ -4,9 +4,9 @@
     layers 1:  z_i = act(W1_i h + b1_i)                      the paper's MNIST networks (out_dim 20 and 84, tanh)
 
 Paper: "MLP Demuxing" (Section 3.2). Parameters grow with n, and the paper found it unstable for Transformers.
+Weights and biases start as those of torch's nn.Linear, which the published code uses.
 """
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from datamux.demultiplexers.base import Demultiplexer
 from datamux.errors import check_choice
-from datamux.seeded import gaussian
+from datamux.seeded import layer_start
 
 Activation = Literal["gelu", "tanh"]
 
@@ -53,13 +53,12 @@ class MlpDemultiplexer(Demultiplexer):
     def initial_state(self) -> dict[str, Tensor]:
         n, d, e, generator = self.num_instances, self.dim, self.hidden_dim, self.generator()
         state = {
-            "weight_in": gaussian(n, d, e, generator=generator, std=1 / math.sqrt(d)),
-            "bias_in": torch.zeros(n, e),
+            "weight_in": layer_start(n, d, e, inputs=d, generator=generator),
+            "bias_in": layer_start(n, e, inputs=d, generator=generator),
         }
         if self.layers == 2:
-            std = 1 / math.sqrt(e)
-            state["weight_out"] = gaussian(n, e, self.out_dim, generator=generator, std=std)
-            state["bias_out"] = torch.zeros(n, self.out_dim)
+            state["weight_out"] = layer_start(n, e, self.out_dim, inputs=e, generator=generator)
+            state["bias_out"] = layer_start(n, self.out_dim, inputs=e, generator=generator)
         return state
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:

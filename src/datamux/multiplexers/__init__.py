@@ -21,6 +21,7 @@ MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "binary": partial(Hadamard, kind="binary"),
     "sign": partial(Hadamard, kind="sign"),
     "ortho": Ortho,
+    "learned_ortho": partial(Ortho, learned=True),
     "low_rank": LowRank,
     "contextual": Contextual,
 }

@@ -7,10 +7,10 @@
 
 Paper: appendix "Other multiplexing strategies for CNNs". `published=True` does what the published notebook does:
     rotation        scales image i by (1 - 2i), so that later images drown earlier ones
-    mosaic          loses three images out of four by an indexing slip, and keeps every fourth row of the others
+    mosaic          keeps the first image of each four, every fourth row of it, and loses the rest by an indexing slip
     nonlinear       has no biases and starts from N(0, 1), so that the second tanh is saturated from the start
 
-Differs from the paper: the rotated image is interpolated by bilinear (published: bicubic) weights, not by splines.
+Differs from the paper: a rotated image is interpolated by bicubic weights, not by splines.
 """
 
 import math
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from datamux.multiplexers.base import Multiplexer, Scale
-from datamux.seeded import gaussian
+from datamux.seeded import gaussian, layer_start
 
 
 class ImageMultiplexer(Multiplexer):
@@ -91,8 +91,7 @@ class Rotation(ImageMap):
         angle = 2 * math.pi * slot / self.num_instances
         turn = torch.tensor([[math.cos(angle), -math.sin(angle), 0.0], [math.sin(angle), math.cos(angle), 0.0]])
         grid = F.affine_grid(turn.expand(len(images), 2, 3), list(images.shape), align_corners=False)
-        mode = "bicubic" if self.published else "bilinear"
-        turned = F.grid_sample(images, grid, mode=mode, align_corners=False)
+        turned = F.grid_sample(images, grid, mode="bicubic", align_corners=False)
         return turned * (1 - 2 * slot) if self.published else turned
 
 
@@ -142,11 +141,6 @@ class Kernel(ImageMultiplexer):
         return F.conv2d(images, self.keys[:k].to(images.dtype), padding=1, groups=k).sum(1, keepdim=True)
 
 
-def convolution_start(*shape: int, inputs: int, generator: torch.Generator) -> Tensor:
-    """Uniform as torch starts a convolution in which `inputs` numbers make one."""
-    return (2 * torch.rand(*shape, generator=generator) - 1) / math.sqrt(inputs)
-
-
 class Nonlinear(ImageMultiplexer):
     first: Tensor  # n 16 1 3 3
     first_bias: Tensor  # n 16
@@ -178,10 +172,10 @@ class Nonlinear(ImageMultiplexer):
                 "second": gaussian(n, self.maps, k, 3, 3, generator=generator),
             }
         return {
-            "first": convolution_start(n, k, 1, 3, 3, inputs=9, generator=generator),
-            "first_bias": convolution_start(n, k, inputs=9, generator=generator),
-            "second": convolution_start(n, self.maps, k, 3, 3, inputs=9 * k, generator=generator),
-            "second_bias": convolution_start(n, self.maps, inputs=9 * k, generator=generator),
+            "first": layer_start(n, k, 1, 3, 3, inputs=9, generator=generator),
+            "first_bias": layer_start(n, k, inputs=9, generator=generator),
+            "second": layer_start(n, self.maps, k, 3, 3, inputs=9 * k, generator=generator),
+            "second_bias": layer_start(n, self.maps, inputs=9 * k, generator=generator),
         }
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:

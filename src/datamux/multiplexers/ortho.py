@@ -1,11 +1,11 @@
-"""Each slot multiplies by its own fixed random orthogonal matrix.
+"""Each slot multiplies by its own random orthogonal matrix; `learned`, it is only the start.
 
     phi_i(x) = x Q_i,   Q_i in O(d)            einsum "bn...d, nde -> b...e"
 
 Paper: "Ortho" (Section 3.1; SO(d) in the vision appendix). Costs k d^2 multiplications a token.
 
 Differs from the paper: the published code divides by sqrt(k) here; that is `scale="sqrt"`. Matrices are uniform over
-O(d), not SO(d): a reflection more or less changes nothing a network could notice.
+O(d), not SO(d): a reflection more or less changes nothing a network could notice. Learning them is ours.
 """
 
 import torch
@@ -18,9 +18,11 @@ from datamux.seeded import random_orthogonal
 class Ortho(Multiplexer):
     keys: Tensor  # n d d
 
-    def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
+    def __init__(
+        self, num_instances: int, dim: int, *, learned: bool = False, scale: Scale = "mean", seed: int = 0
+    ) -> None:
         super().__init__(num_instances, dim, scale=scale, seed=seed)
-        self._register_state(learned=False)
+        self._register_state(learned=learned)
 
     def initial_state(self) -> dict[str, Tensor]:
         generator = self.generator()

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from datamux.multiplexers.base import Scale
-from datamux.multiplexers.images import ImageMultiplexer, convolution_start
+from datamux.multiplexers.images import ImageMultiplexer
+from datamux.seeded import layer_start
 
 
 class Tiles(ImageMultiplexer):
@@ -38,10 +39,10 @@ class Tiles(ImageMultiplexer):
     def initial_state(self) -> dict[str, Tensor]:
         generator, k = self.generator(), self.kernels
         return {
-            "first": convolution_start(k, 1, 5, 5, inputs=25, generator=generator),
-            "first_bias": convolution_start(k, inputs=25, generator=generator),
-            "second": convolution_start(self.maps, k, 3, 3, inputs=9 * k, generator=generator),
-            "second_bias": convolution_start(self.maps, inputs=9 * k, generator=generator),
+            "first": layer_start(k, 1, 5, 5, inputs=25, generator=generator),
+            "first_bias": layer_start(k, inputs=25, generator=generator),
+            "second": layer_start(self.maps, k, 3, 3, inputs=9 * k, generator=generator),
+            "second_bias": layer_start(self.maps, inputs=9 * k, generator=generator),
         }
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:

@@ -5,6 +5,7 @@ corrected one. Knows settings alone; running and drawing are elsewhere.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from datamux.errors import unknown_name
 from datamux.reproduce.beaten import BEATEN, OURS
@@ -17,10 +18,10 @@ class Figure:
     name: str
     what: str
     series: tuple[Series, ...] = ()
-    trained: bool = True  # every series at every size with every seed; else computed in one go
+    kind: Literal["trained", "pca", "speed", "picture"] = "trained"  # every series at every size with every seed
 
     def selected(self, series: list[str], sizes: list[int], epochs: int | None) -> list[Series]:
-        """The series asked for (all, if none is), at the sizes and for the epochs asked for."""
+        """The series asked for (all, if none is), at the sizes and for the epochs asked for; each once."""
         names = [s.name for s in self.series]
         for name in series:
             if name not in names:
@@ -28,10 +29,12 @@ class Figure:
         for n in sizes:
             if not 1 <= n <= 16:
                 raise ValueError(f"-n must be 1 to 16, got {n}")
+        if self.kind == "picture" and max(len(series), len(sizes)) > 1:
+            raise ValueError(f"{self.name} is of one series at one size: give --series and -n once at most")
         chosen = [s for s in self.series if s.name in series or not series]
         if epochs is not None:
             chosen = [replace(s, protocol=replace(s.protocol, epochs=epochs)) for s in chosen]
-        return [replace(s, sizes=tuple(sizes) or s.sizes) for s in chosen]
+        return [replace(s, sizes=tuple(dict.fromkeys(sizes)) or s.sizes) for s in chosen]
 
 
 def _paper(backbone: Backbone, *multiplexers: str) -> tuple[Series, ...]:
@@ -76,10 +79,10 @@ FIGURES: dict[str, Figure] = {
                 "nonlinear_8x_as_published",
             ),
         ),
-        Figure("mnist-pca", "the share of variance in 50 principal components: why 8 images should fit", trained=False),
+        Figure("mnist-pca", "the share of variance in 50 principal components: why 8 images should fit", kind="pca"),
         Figure("mnist-beaten", "the same networks, better multiplexers, demultiplexers and training", BEATEN),
-        Figure("mnist-speed", "images a second against N, beside the accuracy", trained=False),
-        Figure("mnist-picture", "N digits, their mixture, and the N answers, as a picture", PICTURE, trained=False),
+        Figure("mnist-speed", "images a second against N, beside the accuracy", kind="speed"),
+        Figure("mnist-picture", "N digits, their mixture, and the N answers, as a picture", PICTURE, kind="picture"),
     )
 }
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from datamux.evaluate.records import make_record
-from datamux.reproduce.paper import stated
+from datamux.reproduce.paper import stated_value
 from datamux.tasks.images import Images
 
 COMPONENTS = 50
@@ -34,6 +34,7 @@ def pca_record(data: Images) -> dict[str, Any]:
         name: variance_shares(data.train_images, published=name == "as_published").tolist()
         for name in ("as_published", "centred")
     }
+    about = {"figure": "mnist-pca", "data": data.about()}
     rows = [
         {
             "series": name,
@@ -42,8 +43,8 @@ def pca_record(data: Images) -> dict[str, Any]:
             "value": 100 * shares[COMPONENTS - 1],
             "spread": 0.0,
             "seeds": 1,
-            "paper": stated("mnist-pca", name, n),
+            "paper": stated_value(about, name, n),
         }
         for name, shares in results.items()
     ]
-    return make_record("pca", recipe=None, figure="mnist-pca", data=data.about(), rows=rows, results=results)
+    return make_record("pca", recipe=None, **about, rows=rows, results=results)

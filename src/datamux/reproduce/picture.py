@@ -4,7 +4,6 @@ The network is trained for it, then answers the first groups of the test set. Th
 picture can be drawn again without training.
 """
 
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -56,7 +55,7 @@ def picture_record(
     )
 
 
-def draw_picture(record: dict[str, Any], file: Path) -> None:
+def draw_picture(record: dict[str, Any]) -> Any:
     """One line a group: its digits, the one mixture that the network sees, an answer under every digit."""
     pyplot = pyplot_without_window()
     groups = record["results"]
@@ -75,10 +74,9 @@ def draw_picture(record: dict[str, Any], file: Path) -> None:
         line[n + 1].imshow(_square(group["mixture"]), cmap="gray")
     grid[0][n + 1].set_title("the network sees", fontsize=8)
     row = record["rows"][0]
-    figure.suptitle(f"{n} digits, one pass, {n} answers ({row['series']}: {row['value']:.1f}% right on the test set)")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-    pyplot.close(figure)
+    right = f"{row['series']}: {row['value']:.1f}% right on {record['data']['source']}"
+    figure.suptitle(f"{n} digits, one pass, {n} answers ({right})", fontsize=10)
+    return figure
 
 
 def _square(pixels: list[int]) -> Any:

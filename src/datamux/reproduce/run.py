@@ -6,13 +6,13 @@ from typing import Any
 
 from datamux.errors import check_at_least_one
 from datamux.evaluate.records import write_record
-from datamux.reproduce.figures import get_figure
+from datamux.reproduce.accuracy import training_record
+from datamux.reproduce.figures import Figure, get_figure
 from datamux.reproduce.pca import pca_record
 from datamux.reproduce.picture import picture_record
-from datamux.reproduce.runs import Progress, finished, perform_all, runs_of
+from datamux.reproduce.runs import Progress, build_all, finished, perform_all, runs_of
 from datamux.reproduce.series import Series
 from datamux.reproduce.speed import speed_record
-from datamux.reproduce.table import training_record
 from datamux.tasks.images import Images
 
 OpenProgress = Callable[[float, float], Progress]  # given the cost of all runs and of those that are finished
@@ -35,23 +35,24 @@ def run_figure(
     check_at_least_one("seeds", seeds)
     check_at_least_one("jobs", jobs)
     chosen = figure.selected(series, sizes, epochs)
-    if not figure.trained:
-        record = _computed(name, chosen, data, open_progress)
+    if figure.kind != "trained":
+        record = _computed(figure, chosen, data, open_progress)
     else:
         runs = runs_of(chosen, seeds)
+        build_all([run for run in runs if finished(run, out, data) is None], data)
         done = sum(run.cost for run in runs if finished(run, out, data) is not None)
         progress = open_progress(sum(run.cost for run in runs), done)
         perform_all(runs, out, data, jobs=jobs, progress=progress)
-        results = [result for run in runs if (result := finished(run, out, data)) is not None]
-        record = training_record(figure, chosen, runs, results, data)
+        kept = [file for run in runs if (file := finished(run, out, data)) is not None]
+        record = training_record(figure, chosen, runs, kept, data)
     write_record(record, out / f"{name}.json")
     return record
 
 
-def _computed(name: str, chosen: list[Series], data: Images, open_progress: OpenProgress) -> dict[str, Any]:
-    if name == "mnist-pca":
+def _computed(figure: Figure, chosen: list[Series], data: Images, open_progress: OpenProgress) -> dict[str, Any]:
+    if figure.kind == "pca":
         return pca_record(data)
-    if name == "mnist-speed":
+    if figure.kind == "speed":
         return speed_record(data)
     first = chosen[0]
     return picture_record(first, first.sizes[0], data, progress=open_progress(first.protocol.total, 0))

@@ -1,7 +1,7 @@
 """One run is a series at one group size with one seed. A finished run is a small file, so that nothing is run twice.
 
-A run's file is found again by its settings: change one, and it is another run. Several processes of one thread each
-share the work; one run is never split.
+A run's file is found again by its settings: change one, and it is another run. VERSION is one of them. The file says
+which code made it. Several processes of one thread each share the work; one run is never split.
 """
 
 import hashlib
@@ -19,11 +19,15 @@ from typing import Any
 
 import torch
 
+from datamux.evaluate.records import provenance
 from datamux.reproduce.series import Series
 from datamux.tasks.images import Images
 from datamux.train.images import accuracy_by_slot, train_on_images
 
 Progress = Callable[[float], None]
+# Of the code. Raise it with every change that makes a run give something else, so that kept runs are not used again;
+# tests/unit/test_image_runs.py notices such a change.
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Run:
     def settings(self, data: Images) -> dict[str, Any]:
         """All that the result depends on."""
         return {
+            "version": VERSION,
             "network": self.series.network.as_dict(),
             "protocol": self.series.protocol.as_dict(),
             "n": self.n,
@@ -64,22 +69,21 @@ def runs_of(series: Sequence[Series], seeds: int) -> list[Run]:
 
 
 def finished(run: Run, folder: Path, data: Images) -> dict[str, Any] | None:
-    """The result of a run that was finished before."""
+    """What was kept of a run that was finished before: its settings, what made it, its result."""
     file = run.file(folder, data)
     if not file.exists():
         return None
     found: dict[str, Any] = json.loads(file.read_text())
-    return found["result"]  # type: ignore[no-any-return]
+    return found
 
 
-def perform(run: Run, folder: Path, data: Images, progress: Progress = lambda cost: None) -> dict[str, Any]:
+def perform(
+    run: Run, folder: Path, data: Images, made_by: dict[str, Any], progress: Progress = lambda cost: None
+) -> None:
     """Train, measure every slot, and keep the result."""
     before = time.perf_counter()
     total = run.series.protocol.total
     model = run.series.network.build(run.n, dim=data.train_images.shape[1], seed=run.seed)
-    fit = getattr(model.multiplexer, "fit", None)
-    if fit is not None:
-        fit(data.train_images)
     train_on_images(
         model,
         data,
@@ -99,28 +103,38 @@ def perform(run: Run, folder: Path, data: Images, progress: Progress = lambda co
     file = run.file(folder, data)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps({"settings": run.settings(data), "result": result}, indent=1) + "\n")
+    kept = {"settings": run.settings(data), "made_by": made_by, "result": result}
+    part.write_text(json.dumps(kept, indent=1) + "\n")
     part.replace(file)  # at once, so that an interruption leaves no half of a file
-    return result
 
 
 def perform_all(runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, progress: Progress) -> None:
     """Perform the runs that are not finished yet, long ones first; `jobs` at a time."""
     waiting = sorted((run for run in runs if finished(run, folder, data) is None), key=lambda run: -run.cost)
+    made_by = provenance()  # before anything is trained: the code that runs is the code of now
     if jobs == 1:
         with one_thread():
             for run in waiting:
-                perform(run, folder, data, progress)
+                perform(run, folder, data, made_by, progress)
         return
     context = multiprocessing.get_context("spawn")
     with SyncManager(ctx=context) as manager:
         told: Any = manager.Queue()
-        pool = ProcessPoolExecutor(jobs, context, _start_worker, (data, told))
+        pool = ProcessPoolExecutor(jobs, context, _start_worker, (data, told, made_by))
         try:
             futures = [pool.submit(_work, run, folder) for run in waiting]
             _follow(futures, told, progress)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def build_all(runs: Sequence[Run], data: Images) -> None:
+    """Build every network once, so that an impossible one is an error before the first is trained."""
+    built: list[tuple[Series, int]] = []
+    for run in runs:
+        if (run.series, run.n) not in built:
+            run.series.network.build(run.n, dim=data.train_images.shape[1])
+            built.append((run.series, run.n))
 
 
 class one_thread:
@@ -156,10 +170,10 @@ def _drain(told: Any) -> Iterator[float]:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(data: Images, told: Any) -> None:
+def _start_worker(data: Images, told: Any, made_by: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    _worker.update(data=data, told=told)
+    _worker.update(data=data, told=told, made_by=made_by)
 
 
 def _work(run: Run, folder: Path) -> None:
-    perform(run, folder, _worker["data"], _worker["told"].put)
+    perform(run, folder, _worker["data"], _worker["made_by"], _worker["told"].put)

@@ -1,7 +1,8 @@
-"""Images a second of the paper's networks and of ours against N, beside their accuracy.
+"""Images a second of the networks of the other figures, beside the accuracy that their committed records have.
 
 Every round times every network on the same images; ratios to the plain network are taken within a round. Weights are
-random: they do not change the time.
+random: they do not change the time. A series has the name of its figure and its name there. `identity` at N = 1, the
+plain network, is timed as its bare layers, without any of our parts.
 """
 
 import time
@@ -12,57 +13,49 @@ from typing import Any
 import torch
 
 from datamux.evaluate.records import make_record
-from datamux.reproduce.beaten import BEATEN
+from datamux.reproduce.accuracy import accuracy_rows
+from datamux.reproduce.committed import committed, has_record
+from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.runs import one_thread
-from datamux.reproduce.series import SIZES
+from datamux.reproduce.series import Series
 from datamux.tasks.images import Images
-from datamux.train.image_networks import ImageNetwork
 
-NETWORKS = {
-    "mlp identity": ImageNetwork("mlp", "identity"),
-    "mlp ortho": ImageNetwork("mlp", "ortho"),
-    "mlp low_rank": ImageNetwork("mlp", "low_rank"),
-    "cnn identity": ImageNetwork("cnn", "identity"),
-    "cnn ortho": ImageNetwork("cnn", "ortho"),
-    "cnn rotation": ImageNetwork("cnn", "rotation"),
-    "cnn nonlinear": ImageNetwork("cnn", "nonlinear"),
-    "cnn nonlinear_8x": ImageNetwork("cnn", "nonlinear_8x"),
+PLAIN = {"mlp": ("mnist-mlp", "identity"), "cnn": ("mnist-cnn", "identity")}
+TIMED: dict[str, tuple[str, ...]] = {
+    "mnist-mlp": ("identity", "ortho", "low_rank"),
+    "mnist-cnn": ("identity", "ortho", "low_rank", "nonlinear_as_published"),
+    "mnist-cnn-kernels": ("rotation", "nonlinear_8x_as_published"),
+    "mnist-beaten": (
+        *("mlp identity", "mlp ortho", "mlp learned_principal"),
+        *("cnn identity", "cnn learned_mosaic", "cnn tiles", "cnn tiles_8x", "cnn nonlinear_8x"),
+    ),
 }
-OURS = ("mlp learned_principal", "cnn learned_mosaic", "cnn tiles", "cnn tiles_8x")
-NETWORKS |= {s.name: s.network for s in BEATEN if s.name in OURS}
+RATE, RATIO = "images a second", "times the plain network's"
+
+
+def timed_series() -> dict[str, tuple[str, Series]]:
+    """What is timed: the figure and the series by the name it has here."""
+    found = {(figure, s.name): s for figure in TIMED for s in FIGURES[figure].series}
+    return {f"{figure}: {name}": (figure, found[figure, name]) for figure, names in TIMED.items() for name in names}
 
 
 def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[str, Any]:
-    """Ratios to the plain network of the same backbone, as rows and round by round."""
+    """Images a second and ratios to the plain network of the same backbone, round by round."""
     results: list[dict[str, Any]] = []
-    rows = []
     with one_thread():
-        for backbone in ("mlp", "cnn"):
-            named = {name: network for name, network in NETWORKS.items() if network.backbone == backbone}
-            points = [(name, n) for name in named for n in SIZES[1:]]
-            plain = next(iter(named.values())).build_plain()
-            models = [plain, *(named[name].build(n).eval() for name, n in points)]
-            base, *rates = take_turns(models, data.test_images, count=count, rounds=rounds)
-            results.append({"series": f"{backbone} plain", "n": 1, "rates": base, "ratios": [1.0] * rounds})
-            for (name, n), seen in zip(points, rates, strict=True):
-                ratios = [mine / theirs for mine, theirs in zip(seen, base, strict=True)]
+        for backbone, (plain_figure, plain_name) in PLAIN.items():
+            series = {k: s for k, (_, s) in timed_series().items() if s.network.backbone == backbone}
+            plain = f"{plain_figure}: {plain_name}"
+            points = [(name, n) for name, s in series.items() for n in s.sizes if (name, n) != (plain, 1)]
+            bare = series[plain].network.build_plain().eval()
+            models = [bare, *(series[name].network.build(n).eval() for name, n in points)]
+            rates = take_turns(models, data.test_images, count=count, rounds=rounds)
+            for (name, n), seen in zip([(plain, 1), *points], rates, strict=True):
+                ratios = [mine / theirs for mine, theirs in zip(seen, rates[0], strict=True)]
                 results.append({"series": name, "n": n, "rates": seen, "ratios": ratios})
-    for result in results:
-        ratios = result["ratios"]
-        rows.append(
-            {
-                "series": result["series"],
-                "n": result["n"],
-                "metric": "images a second, times plain",
-                "value": median(ratios),
-                "spread": (max(ratios) - min(ratios)) / 2,
-                "seeds": 1,
-                "paper": None,
-            }
-        )
     settings = {"rounds": rounds, "images": count, "threads": 1}
     return make_record(
-        "speed", recipe=None, figure="mnist-speed", settings=settings, data=data.about(), rows=rows, results=results
+        "speed", recipe=None, figure="mnist-speed", settings=settings, data=data.about(), results=results
     )
 
 
@@ -81,3 +74,39 @@ def take_turns(
             model(batch)
             seen.append(count / (time.perf_counter() - before))
     return rates
+
+
+def speed_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """For every point its images a second, the ratio, and its accuracy where there is a record of the same data.
+
+    The spread of a speed is half of what lies between the slowest round and the fastest.
+    """
+    known = _accuracies(record["data"])
+    rows = []
+    for result in record["results"]:
+        point = {"series": result["series"], "n": result["n"]}
+        for metric, seen in ((RATE, result["rates"]), (RATIO, result["ratios"])):
+            spread = (max(seen) - min(seen)) / 2
+            rows.append({**point, "metric": metric, "value": median(seen), "spread": spread, "seeds": 1, "paper": None})
+        if (result["series"], result["n"]) in known:
+            rows.append({**known[result["series"], result["n"]], **point})
+    return rows
+
+
+def without_accuracy(record: dict[str, Any]) -> list[str]:
+    """The figures whose accuracy cannot stand beside a speed, because no record of the same data is committed."""
+    figures = dict.fromkeys(result["series"].partition(": ")[0] for result in record["results"])
+    return [name for name in figures if not _comparable(name, record["data"])]
+
+
+def _comparable(figure: str, data: dict[str, Any]) -> bool:
+    return has_record(figure) and committed(figure)["data"] == data
+
+
+def _accuracies(data: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {
+        (f"{figure}: {row['series']}", row["n"]): row
+        for figure in TIMED
+        if _comparable(figure, data)
+        for row in accuracy_rows(committed(figure))
+    }

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 from datamux.tasks.files import BadFile
 
 SIDE = 20
+MNIST = "MNIST"  # the source of the full data set, and of nothing else
 HUB = "ylecun/mnist"
 FILES = {
     "train images": "train-images-idx3-ubyte",
@@ -101,7 +102,7 @@ def from_idx_files(data_dir: str | Path) -> Images:
         found["train labels"].long(),
         crop(found["test images"]),
         found["test labels"].long(),
-        "MNIST",
+        MNIST,
         f"idx files in {folder}",
     )
 
@@ -139,7 +140,7 @@ def from_hub() -> Images:
         train["label"][:].long(),
         crop(test["image"][:].view(-1, 28, 28)),
         test["label"][:].long(),
-        "MNIST",
+        MNIST,
         f"{HUB} from the Hub",
     )
 

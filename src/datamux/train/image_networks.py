@@ -55,13 +55,14 @@ class ImageNetwork:
         return Multiplexed(body, multiplexer, demultiplexer, head)
 
     def build_plain(self, *, dim: int = 400, seed: int = 0) -> nn.Sequential:
-        """The paper's layers for one image at a time, without any of our parts: what to compare with."""
+        """The paper's layers for one image at a time, without any of our parts: `identity` at 1, bare."""
         torch.manual_seed(seed)
         width, out = WIDTHS[self.backbone]
         body = DigitMlp(dim, width) if self.backbone == "mlp" else DigitCnn(1, width)
         return nn.Sequential(body, nn.Linear(width, out), nn.Tanh(), nn.Linear(out, CLASSES), nn.Tanh())
 
     @property
-    def sees_neighbours(self) -> bool:
-        """Whether the multiplexer knows which pixels are neighbours."""
-        return self.multiplexer in IMAGE_MULTIPLEXERS
+    def maps(self) -> int:
+        """How many times as large as one image the mixture is."""
+        usual = getattr(IMAGE_MULTIPLEXERS.get(self.multiplexer), "keywords", {}).get("maps", 1)
+        return int(self.multiplexer_options.get("maps", usual))

@@ -5,7 +5,8 @@
 
 The paper trains with SGD at a fixed rate on the squared error; an epoch is 1875 steps of 32 groups, so a network with n
 slots sees n times 60,000 images an epoch. As the error is summed over slots, every slot pulls as hard as the only slot
-of the plain network. Every other setting is ours.
+of the plain network. Every other setting is ours. A multiplexer that can be fitted to images (`principal`) is fitted to
+the training images first.
 """
 
 import copy
@@ -78,6 +79,9 @@ def train_on_images(
     """Train on random groups; `progress` is told now and then how many steps were made since it was last told."""
     generator = torch.Generator().manual_seed(seed)
     n = model.num_instances if isinstance(model, Multiplexed) else 1
+    fit = getattr(getattr(model, "multiplexer", None), "fit", None)
+    if fit is not None:
+        fit(data.train_images)
     optimiser = _optimiser(model, protocol)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, protocol))
     average = _Average(model, protocol.averaging) if protocol.averaging else None
@@ -122,10 +126,11 @@ def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
 
 @torch.inference_mode()
 def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int = 4000) -> list[float]:
-    """The accuracy of each slot on the whole test set: every image sits in every slot once.
+    """The accuracy of each slot on the whole test set, which is answered n times.
 
-    The order of images is random; it moves on by one image after each pass, so that slots and neighbours change.
-    An incomplete last group is answered like any other.
+    The order of images is random; it moves on by one image after each pass, so that slots and neighbours change. Where
+    n divides the number of images, every image sits in every slot once. An incomplete last group is answered like any
+    other.
     """
     n = model.num_instances if isinstance(model, Multiplexed) else 1
     order = torch.randperm(len(data.test_labels), generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,45 @@
+"""Whether a record may stand for its figure: of MNIST, every series at every size, three seeds, nothing else."""
+
+from typing import Any
+
+from datamux.reproduce.accuracy import settings_of
+from datamux.reproduce.figures import get_figure
+from datamux.reproduce.speed import timed_series
+from datamux.tasks.images import MNIST
+
+DATA = {"source": MNIST, "train": 60_000, "test": 10_000}
+SEEDS = [0, 1, 2]
+
+
+def problems(record: dict[str, Any]) -> list[str]:
+    """What is wrong with a record that was read from a file; nothing, if it may be committed."""
+    found = [] if record["data"] == DATA else [f"its data are {record['data']}, not {DATA}"]
+    if record["kind"] == "reproduce":
+        found += _of_training(record)
+    if record["kind"] == "speed":
+        wanted = {(name, n) for name, (_, series) in timed_series().items() for n in series.sizes}
+        found += _of_points({(r["series"], r["n"]) for r in record["results"]}, wanted)
+    return found
+
+
+def _of_training(record: dict[str, Any]) -> list[str]:
+    series = get_figure(record["figure"]).series
+    wanted = settings_of(series)
+    found = [
+        f"the settings of {name!r} are not the figure's"
+        for name in record["recipe"]
+        if record["recipe"][name] != wanted.get(name)
+    ]
+    seeds: dict[tuple[str, int], list[int]] = {}
+    for result in record["results"]:
+        seeds.setdefault((result["series"], result["n"]), []).append(result["seed"])
+    found += _of_points(set(seeds), {(s.name, n) for s in series for n in s.sizes})
+    found += [f"{name!r} at N = {n} has seeds {s}, not {SEEDS}" for (name, n), s in seeds.items() if sorted(s) != SEEDS]
+    return found
+
+
+def _of_points(there: set[tuple[str, int]], wanted: set[tuple[str, int]]) -> list[str]:
+    return [
+        *(f"{name!r} at N = {n} is missing" for name, n in sorted(wanted - there)),
+        *(f"{name!r} at N = {n} is not part of the figure" for name, n in sorted(there - wanted)),
+    ]

@@ -1,0 +1,265 @@
+"""Records of the image figures: whole ones are kept, rows and tables are right, the paper stands beside MNIST alone."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from datamux.reproduce import speed
+from datamux.reproduce.accuracy import settings_of
+from datamux.reproduce.committed import committed, has_record
+from datamux.reproduce.figures import FIGURES
+from datamux.reproduce.paper import STATED, Stated, stated_words
+from datamux.reproduce.plots import figure_of
+from datamux.reproduce.speed import RATE, RATIO, TIMED, speed_rows, timed_series, without_accuracy
+from datamux.reproduce.table import part_of, rows_of
+from datamux.reproduce.whole import problems
+
+ROOT = Path(__file__).parents[2]
+DATA = {"source": "MNIST", "train": 60_000, "test": 10_000}
+OTHER = {"source": "1,797 digits of 8x8 pixels", "train": 1347, "test": 450}
+TRAINED = [name for name, figure in FIGURES.items() if figure.kind == "trained"]
+
+
+def made_up(name: str, data: dict = DATA) -> dict:
+    """A whole record: 90% in every slot for N = 1, a little less for every further slot."""
+    results = [
+        {"series": s.name, "n": n, "seed": seed, "accuracy": sum(slots) / n, "slots": slots}
+        for s in FIGURES[name].series
+        for n in s.sizes
+        for slots in [[0.9 - 0.01 * slot for slot in range(n)]]
+        for seed in range(3)
+    ]
+    recipe = json.loads(json.dumps(settings_of(FIGURES[name].series)))
+    return {"kind": "reproduce", "figure": name, "data": data, "recipe": recipe, "results": results}
+
+
+def made_up_speed(data: dict = DATA) -> dict:
+    results = [
+        {"series": name, "n": n, "rates": [1000.0 * n, 1200.0 * n], "ratios": [0.5 * n, 0.7 * n]}
+        for name, (_, series) in timed_series().items()
+        for n in series.sizes
+    ]
+    return {"kind": "speed", "figure": "mnist-speed", "data": data, "results": results}
+
+
+@pytest.fixture
+def all_committed(monkeypatch):
+    """As if every trained figure had its record in the package."""
+    records = {name: made_up(name) for name in TRAINED}
+    monkeypatch.setattr(speed, "has_record", records.__contains__)
+    monkeypatch.setattr(speed, "committed", records.__getitem__)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_whole_record_has_no_problems(name):
+    assert problems(made_up(name)) == []
+    assert problems(made_up_speed()) == []
+
+
+def test_what_is_not_whole_is_named():
+    found = problems(made_up("mnist-mlp", OTHER))
+    assert len(found) == 1
+    assert "1,797 digits" in found[0]
+
+    two_seeds = made_up("mnist-mlp")
+    two_seeds["results"] = [r for r in two_seeds["results"] if (r["series"], r["n"], r["seed"]) != ("ortho", 8, 2)]
+    assert problems(two_seeds) == ["'ortho' at N = 8 has seeds [0, 1], not [0, 1, 2]"]
+
+    twice = made_up("mnist-mlp")
+    twice["results"].append(twice["results"][-1])
+    assert problems(twice) == ["'low_rank' at N = 16 has seeds [0, 1, 2, 2], not [0, 1, 2]"]
+
+    lacking = made_up("mnist-mlp")
+    lacking["results"] = [r for r in lacking["results"] if r["n"] != 16]
+    assert "'ortho' at N = 16 is missing" in problems(lacking)
+
+    other = made_up("mnist-mlp")
+    other["recipe"]["ortho"]["protocol"]["epochs"] = 1
+    assert problems(other) == ["the settings of 'ortho' are not the figure's"]
+
+    further = made_up_speed()
+    further["results"][0]["n"] = 3
+    assert len(problems(further)) == 2
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if has_record(name)])
+def test_every_committed_record_is_whole(name):
+    assert problems(committed(name)) == []
+
+
+def test_only_whole_records_are_copied_into_the_package(tmp_path):
+    main = runpy.run_path(str(ROOT / "experiments/keep_record.py"))["main"]
+    (tmp_path / "package").mkdir()
+    for number, data in enumerate((OTHER, DATA)):
+        file = tmp_path / "record.json"
+        file.write_text(json.dumps(made_up("mnist-mlp", data)))
+        assert main([str(file)], tmp_path / "package") == 1 - number
+        assert (tmp_path / "package/mnist-mlp.json").exists() == bool(number)
+    script = (ROOT / "experiments/vision.sh").read_text()
+    assert "keep_record.py" in script
+    assert "results/" not in script, "nothing is copied past the check"
+
+
+def test_the_papers_words():
+    assert Stated("a", 8, 56.0, "there", "about").words == "about 56"
+    assert Stated("a", 4, 80.0, "there", "above").words == "above 80"
+    assert Stated("a", 8, 83.65, "there").words == "83.65"
+    assert Stated("a", 8, None, "there", spread="about 7").words == "± about 7"
+    assert Stated("a", 8, 83.0, "there", "about", of="low_rank").words == "about 83 for low_rank"
+
+
+def test_every_stated_number_belongs_to_a_point():
+    for figure, points in STATED.items():
+        there = {(s.name, n) for s in FIGURES[figure].series for n in s.sizes} or {("as_published", 8)}
+        assert {(point.series, point.n) for point in points} <= there
+        assert all(point.where and (point.value is None or 0 < point.value < 100) for point in points)
+
+
+def test_the_papers_limits_stand_beside_ours():
+    rows = {(row["series"], row["n"]): row["paper"] for row in rows_of(made_up("mnist-beaten"))}
+    limits = {("mlp ortho", 8): 78, ("mlp principal", 8): 83, ("cnn ortho", 8): 56, ("cnn tiles", 4): 80}
+    limits |= {("cnn nonlinear_8x", 8): 83.65, ("cnn nonlinear_8x", 16): 53.30}
+    assert {point: value for point, value in rows.items() if value is not None} == limits
+
+
+@pytest.mark.parametrize("source", [OTHER["source"], "MNIST, held out of training"])
+def test_beside_other_digits_the_paper_is_silent(source):
+    record = made_up("mnist-cnn-kernels", DATA | {"source": source})
+    assert all(row["paper"] is None for row in rows_of(record))
+    assert stated_words(record, "nonlinear_8x_as_published", 8) == ""
+
+
+def test_a_part_of_a_record():
+    record = made_up("mnist-mlp")
+    points = [(row["series"], row["n"]) for row in rows_of(part_of(record, ["ortho"], [2, 8]))]
+    assert points == [("ortho", 2), ("ortho", 8)]
+    assert len(rows_of(part_of(record, [], [2]))) == 3
+    with pytest.raises(ValueError, match=r"'othro'.*'ortho'"):
+        part_of(record, ["othro"], [])
+    with pytest.raises(ValueError, match="no N = 3; it has 1, 2, 4, 8, 16"):
+        part_of(record, [], [3])
+    with pytest.raises(ValueError, match="none of these series at these N"):
+        part_of(made_up("mnist-beaten"), ["mlp identity"], [2])
+
+
+def test_speeds_stand_beside_the_accuracy_of_the_same_network(all_committed):
+    rows = [row for row in speed_rows(made_up_speed()) if (row["series"], row["n"]) == ("mnist-beaten: cnn tiles", 4)]
+    assert [(row["metric"], row["value"]) for row in rows] == [
+        (RATE, 4400.0),
+        (RATIO, pytest.approx(2.4)),
+        ("accuracy, %", 88.5),
+    ]
+    assert [row["spread"] for row in rows[:2]] == pytest.approx([400.0, 0.4])
+    assert without_accuracy(made_up_speed()) == []
+
+
+def test_without_a_record_of_the_same_digits_there_is_no_accuracy(all_committed, monkeypatch):
+    assert without_accuracy(made_up_speed(OTHER)) == list(TIMED)
+    assert {row["metric"] for row in speed_rows(made_up_speed(OTHER))} == {RATE, RATIO}
+    monkeypatch.setattr(speed, "has_record", lambda name: name == "mnist-mlp")
+    rows = [row for row in speed_rows(made_up_speed()) if row["metric"] == "accuracy, %"]
+    assert {row["series"].partition(":")[0] for row in rows} == {"mnist-mlp"}
+    assert without_accuracy(made_up_speed()) == ["mnist-cnn", "mnist-cnn-kernels", "mnist-beaten"]
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    from pages import vision
+
+    yield vision
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pages"]:
+        del sys.modules[name]
+
+
+def test_tables_of_the_page(pages, all_committed):
+    table = "\n".join(pages.figure_table(made_up("mnist-cnn")))
+    assert "| ortho | 90.00 |" in table
+    assert "86.50 ± 2.3 (paper: about 56)" in table
+    assert "(paper: above 80)" in table
+    assert "(paper: ± about 7)" in table
+    speeds = pages.speed_table(made_up_speed())
+    assert "| mnist-cnn: ortho | 8 | 8,800 ± 800 | 4.80 ± 0.80 | 86.50 |" in speeds
+    assert "no record" in pages.speed_table(made_up_speed(OTHER))[2]
+
+
+def test_aims_are_met_or_missed(pages):
+    record = made_up("mnist-beaten")
+    for result in record["results"]:
+        if (result["series"], result["n"]) == ("cnn tiles", 8):
+            result["accuracy"] = 0.912
+    lines = pages.aims_table(record)
+    assert len(lines) == 2 + 6
+    assert lines[2] == "| MLP, mixture as large as one image | 8 | 93 | mlp ortho, our demultiplexer | 86.50 | " + (
+        "about 83 (low-rank) | missed by 6.50 |"
+    )
+    assert "| 8 | 90 | cnn tiles | 91.20 | about 56 (ortho) | met |" in lines[5]
+    assert "mixture 8x | 16 | 92 | cnn tiles_8x |" in lines[7]
+
+
+def markers(axes) -> dict[str, list[tuple[float, float]]]:
+    """Where each kind of mark stands that is not a series' own."""
+    found: dict[str, list] = {}
+    for line in axes.get_lines():
+        found.setdefault(line.get_marker(), []).extend(zip(*line.get_data(), strict=True))
+    return found
+
+
+def test_a_panel_a_backbone_with_bars_stars_and_the_plain_network():
+    figure = figure_of(made_up("mnist-beaten"))
+    assert "MNIST" in figure.get_suptitle()
+    mlp, cnn, wide = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == [
+        "MLP",
+        "CNN, mixtures as large as one image",
+        "CNN, larger mixtures (4x, 8x)",
+    ]
+    for axes in figure.axes:
+        colours = [bars.lines[0].get_color() for bars in axes.containers]
+        assert len(colours) == len(set(colours)) > 1
+        (plain,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("one image a pass")]
+        assert list(plain.get_ydata()) == [90.0, 90.0]
+    ortho = next(bars for bars in mlp.containers if bars.get_label() == "ortho")
+    assert list(ortho.lines[0].get_ydata()) == pytest.approx([89.5, 88.5, 86.5, 82.5])
+    lengths = [float(top - bottom) for (_, bottom), (_, top) in ortho.lines[2][0].get_segments()]
+    assert lengths == pytest.approx([2 * 0.5, 2 * 1.118, 2 * 2.291, 2 * 4.61], abs=0.01)
+    assert sorted(round(y) for _, y in markers(mlp)["*"]) == [78, 83]
+    assert [round(y) for _, y in markers(cnn)["*"]] == [56]
+    assert [(round(x), round(y)) for x, y in markers(cnn)["^"]] == [(4, 80)], "a bound has a mark of its own"
+    assert [round(y, 2) for _, y in markers(wide)["*"]] == [83.65, 53.3]
+
+
+def test_on_other_digits_no_stars_and_another_title():
+    figure = figure_of(made_up("mnist-beaten", OTHER))
+    assert OTHER["source"] in figure.get_suptitle()
+    assert "MNIST" not in figure.get_suptitle()
+    for axes in figure.axes:
+        assert not {"*", "^"} & set(markers(axes))
+
+
+def test_the_plain_network_of_the_kernels_is_what_turns_by_nothing():
+    record = made_up("mnist-cnn-kernels")
+    for result in record["results"]:
+        if result["n"] == 1 and result["series"] == "rotation":
+            result["accuracy"] = 0.97
+    for axes in figure_of(record).axes:
+        assert [line.get_ydata()[0] for line in axes.get_lines() if "one image" in str(line.get_label())] == [97.0]
+
+
+def test_speed_is_drawn_with_and_without_accuracy(all_committed):
+    figure = figure_of(made_up_speed())
+    upper, lower = figure.axes[:3], figure.axes[3:]
+    for axes in upper:
+        colours = [bars.lines[0].get_color() for bars in axes.containers]
+        assert len(colours) == len(set(colours)) > 1
+    tiles = next(bars for bars in upper[1].containers if bars.get_label() == "tiles (beaten)")
+    assert list(tiles.lines[0].get_ydata()) == [2200.0, 4400.0, 8800.0, 17600.0]
+    assert (4400.0, 88.5) in markers(lower[1])["o"]
+    assert figure.get_supxlabel() == ""
+    without = figure_of(made_up_speed(OTHER))
+    assert len(without.axes) == 3, "no empty panels"
+    assert "no accuracy" in without.get_supxlabel()
+    assert OTHER["source"] in without.get_suptitle()
