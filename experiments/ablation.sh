@@ -25,8 +25,7 @@ try_warmup() {
 }
 try_task() {
   $datamux train small/sst2-n20 -o "$runs/ablation-sst2-$1" --set model.start="$warm/warmup/model" --set task.steps=600 \
-    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=600 --set run.save_steps=600 \
-    --set model.bypass=false "${@:2}"
+    --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=600 --set run.save_steps=600 "${@:2}"
   [ -f "$records/ablation-sst2/$1.json" ] || $datamux evaluate "$runs/ablation-sst2-$1/task/model" --task sst2 --split validation \
     --split test -k 1 -k 20 --groupings 1 --record "$records/ablation-sst2/$1.json"
 }

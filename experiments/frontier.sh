@@ -16,12 +16,13 @@ esac
 models=()
 add() { [ ! -d "$runs/$2/task/model" ] || models+=(--name "$1" -m "$runs/$2/task/model"); }
 add "6 layers" "minilm-$task-plain-6-layers-seed$seed"
-add "3 layers" "minilm-$task-plain-3-layers-seed$seed"
-add "2 layers" "minilm-$task-plain-2-layers-seed$seed"
-add "1 layer" "minilm-$task-plain-1-layers-seed$seed"
-add "6 layers, mixed after 2" "minilm-$task-n10-mux-layer-2-bypass-seed$seed"
-add "6 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-bypass-seed$seed"
-add "3 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-of-3-bypass-seed$seed"
+for layers in 3 2 1; do # those that were trained longer, if there are any
+  cut=minilm-$task-plain-$layers-layers
+  [ ! -d "$runs/$cut-longer-seed$seed/task/model" ] || cut=$cut-longer
+  add "$layers layer$([ "$layers" = 1 ] || echo s)" "$cut-seed$seed"
+done
+add "6 layers, mixed after 2" "minilm-$task-n10-mux-layer-2-seed$seed"
+add "3 layers, mixed after 1" "minilm-$task-n10-mux-layer-1-of-3-seed$seed"
 add "small 4L/256H" "$zoo-plain"
 add "small 4L/256H, mixed" "$zoo"
 add "small 1L/64H" "$task-plain-1x64-taught-seed$seed"

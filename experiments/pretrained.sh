@@ -3,7 +3,7 @@
 # the same encoder with its upper layers cut off. All but the first learn from the plain model.
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
-#   BYPASS=false ...       the mixed ones without a bypass (with one, runs and records are called so)
+#   BYPASS=true ...        the mixed ones with a bypass (runs and records are called so)
 #   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 encoder=$1 task=$2 seed=${3:-0} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-near=0 bypass=${BYPASS:-true}
+near=0 bypass=${BYPASS:-false}
 [ "$bypass" = true ] && past=-bypass || past=
 case $task in
   sst2) splits="--split validation --split test" longer=5000 ;;

@@ -2,7 +2,7 @@
 # The small experiments, as they were run: plain and multiplexed model of one task and seed, and their records.
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
-#   BYPASS=false ...          the multiplexed models without a bypass (with one, runs and records are called so)
+#   BYPASS=true ...           the multiplexed models with a bypass (runs and records are called so)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -14,7 +14,7 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-warm=$runs/warmup-n$n-seed0 bypass=${BYPASS:-true}
+warm=$runs/warmup-n$n-seed0 bypass=${BYPASS:-false}
 [ "$bypass" = true ] && past=-bypass || past=
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"

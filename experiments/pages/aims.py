@@ -13,19 +13,15 @@ PRETRAINED = {2: 1.0, 5: 3.0, 10: 6.0}
 # Task, multiplexed model, the plain one it is compared with, and the points that each group size may cost.
 DROPS = (
     ("sst2", "scratch-n20", "scratch-plain", SENTIMENT),
-    ("sst2", "scratch-n20-bypass", "scratch-plain", SENTIMENT),
     ("zoo", "sentiment", "sentiment-plain", SENTIMENT),
     ("sst2", "scratch-n40", "scratch-plain", {40: 3.0}),
-    ("sst2", "scratch-n40-bypass", "scratch-plain", {40: 3.0}),
     ("sst2", "scratch-n20", "scratch-n20-alone", {20: 1.0}),
     ("sst2", "scratch-n20", "scratch-n5-alone", {5: 1.0}),
     ("conll2003", "scratch-n20", "scratch-plain", TAGS),
-    ("conll2003", "scratch-n20-bypass", "scratch-plain", TAGS),
     ("zoo", "ner", "ner-plain", TAGS),
     *(
-        (task, f"minilm-n10-mux-layer-2{bypass}", "minilm-plain-6-layers", PRETRAINED)
+        (task, "minilm-n10-mux-layer-2", "minilm-plain-6-layers", PRETRAINED)
         for task in ("sst2", "banking77", "conll2003")
-        for bypass in ("", "-bypass")
     ),
 )
 SPEED = {
