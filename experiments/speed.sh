@@ -17,9 +17,6 @@ speed tagging-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths 
   --tagging -k 20
 speed tagging-as-trained-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
   --tagging --head-context 2 -k 20
-speed bypass-4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --demultiplexer gate --bypass
-speed tagging-bypass-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
-  --tagging --head-context 2 --bypass -k 20
 speed engines-4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --demultiplexer gate -k 10 -k 20 \
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
 [ -z "${1:-}" ] || speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
