@@ -24,8 +24,8 @@ def page() -> str:
         "the best plain model of the same family. Epochs are passes over the task's rows, at most (small groups leave",
         "a part of a batch out). Minutes are training time, all stages together, and upper bounds: other work ran on",
         "the machine at times. With one seed, differences of less than two points are not findings. Seeds of a",
-        "multiplexed model share one warm-up. Rows with `0l` have no layers at all: words alone, and a head. `longer` went",
-        "over the rows as often as the mixed models did. Rows with `bypass` are no gain of mixing: their heads",
+        "multiplexed model share one warm-up. Rows with `0l` have no layers at all: words alone, and a head. `longer`",
+        "went over the rows as often as the mixed models did. Rows with `bypass` are no gain of mixing: their heads",
         "read what lies below the mixture and ignore the rest (see the [log](log.md)).",
         "",
     ]
