@@ -18,7 +18,9 @@ add() { [ ! -d "$runs/$2/task/model" ] || models+=(--name "$1" -m "$runs/$2/task
 add "6 layers" "minilm-$task-plain-6-layers-seed$seed"
 for layers in 3 2 1; do # those that were trained longer, if there are any
   cut=minilm-$task-plain-$layers-layers
-  [ ! -d "$runs/$cut-longer-seed$seed/task/model" ] || cut=$cut-longer
+  for more in -longer -longer-lr-2e-4; do
+    [ ! -d "$runs/minilm-$task-plain-$layers-layers$more-seed$seed/task/model" ] || cut=minilm-$task-plain-$layers-layers$more
+  done
   add "$layers layer$([ "$layers" = 1 ] || echo s)" "$cut-seed$seed"
 done
 add "6 layers, mixed after 2" "minilm-$task-n10-mux-layer-2-seed$seed"

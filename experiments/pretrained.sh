@@ -4,7 +4,8 @@
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
 #   BYPASS=true ...        the mixed ones with a bypass (runs and records are called so)
-#   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones
+#   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones;
+#                          LONGER_RATE=2e-4: at another learning rate than the recipe's
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.
 set -eu
@@ -37,8 +38,9 @@ for layers in ${CUT-3 2 1}; do
     task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near"
 done
 for layers in ${LONGER:-}; do
-  run "plain-$layers-layers-longer" plain model.start="$plain" model.keep_layers="$layers" task.teacher="$plain" \
-    task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps="$longer"
+  run "plain-$layers-layers-longer${LONGER_RATE:+-lr-$LONGER_RATE}" plain model.start="$plain" model.keep_layers="$layers" \
+    task.teacher="$plain" task.distill_logits=0.7 task.distill_states=1.0 model.head_context="$near" task.steps="$longer" \
+    ${LONGER_RATE:+task.learning_rate=$LONGER_RATE}
 done
 for layers in ${CUT_MIXED:-}; do
   run "n10-mux-layer-1-of-$layers$past" n10 model.start="$runs/minilm-$task-plain-$layers-layers-seed$seed/task/model" \
