@@ -6,7 +6,7 @@ from datamux.evaluate.records import read_record
 from pages.common import RESULTS, missed
 from pages.quality import rows_of, scores
 
-RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h": {40: 97.0}}
+RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h": {20: 99.0, 40: 97.0}}
 SENTIMENT = {1: 0.5, 2: 0.5, 5: 0.5, 10: 1.0, 20: 2.0}
 TAGS = {5: 2.0, 10: 5.0, 20: 10.0}
 PRETRAINED = {2: 1.0, 5: 3.0, 10: 6.0}
