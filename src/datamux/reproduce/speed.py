@@ -1,8 +1,8 @@
 """Images a second of the networks of the other figures, beside the accuracy that their committed records have.
 
-Every round times every network on the same images; ratios to the plain network are taken within a round. Weights are
-random: they do not change the time. A series has the name of its figure and its name there. `identity` at N = 1, the
-plain network, is timed as its bare layers, without any of our parts.
+Every round times every network on the same images, each with as many groups a pass as suit it best; ratios to the
+plain network are taken within a round. Weights are random: they do not change the time. A series has the name of its
+figure and its name there. `identity` at N = 1, the plain network, is timed as its bare layers, without any of our parts.
 """
 
 import time
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from datamux.evaluate.records import make_record
+from datamux.model import Multiplexed
 from datamux.reproduce.accuracy import accuracy_rows
 from datamux.reproduce.committed import committed, has_record
 from datamux.reproduce.figures import FIGURES
@@ -30,6 +31,7 @@ TIMED: dict[str, tuple[str, ...]] = {
         *("cnn identity", "cnn learned_mosaic", "cnn tiles", "cnn tiles_8x", "cnn nonlinear_8x"),
     ),
 }
+GROUPS = (25, 100, 400)  # a pass: the batch sizes that are tried
 RATE, RATIO = "images a second", "times the plain network's"
 
 
@@ -39,7 +41,7 @@ def timed_series() -> dict[str, tuple[str, Series]]:
     return {f"{figure}: {name}": (figure, found[figure, name]) for figure, names in TIMED.items() for name in names}
 
 
-def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[str, Any]:
+def speed_record(data: Images, *, rounds: int = 5, count: int = 6400) -> dict[str, Any]:
     """Images a second and ratios to the plain network of the same backbone, round by round."""
     results: list[dict[str, Any]] = []
     with one_thread():
@@ -63,16 +65,25 @@ def speed_record(data: Images, *, rounds: int = 5, count: int = 3200) -> dict[st
 def take_turns(
     models: Sequence[torch.nn.Module], images: torch.Tensor, *, count: int, rounds: int
 ) -> list[list[float]]:
-    """Images a second of each model in each round, `count` at once."""
-    batch = images[torch.arange(count) % len(images)]
+    """Images a second of each model in each round, `count` of them, at its best batch size."""
+    images = images[torch.arange(count) % len(images)]
+
+    def rate(model: torch.nn.Module, groups: int) -> float:
+        n = model.num_instances if isinstance(model, Multiplexed) else 1
+        before = time.perf_counter()
+        for some in torch.split(images, groups * n):
+            model(some)
+        return count / (time.perf_counter() - before)
+
+    best = []
     for model in models:
-        model(batch)
+        rate(model, GROUPS[-1])  # warms up
+        tried = {groups: max(rate(model, groups) for _ in range(2)) for groups in GROUPS}
+        best.append(max(tried, key=lambda groups: tried[groups]))
     rates: list[list[float]] = [[] for _ in models]
     for _ in range(rounds):
-        for model, seen in zip(models, rates, strict=True):
-            before = time.perf_counter()
-            model(batch)
-            seen.append(count / (time.perf_counter() - before))
+        for model, groups, seen in zip(models, best, rates, strict=True):
+            seen.append(rate(model, groups))
     return rates
 
 
