@@ -2,7 +2,7 @@
 
 Every round times every network on the same images, each with as many groups a pass as suit it best; ratios to the
 plain network are taken within a round. Weights are random: they do not change the time. A series has the name of its
-figure and its name there. `identity` at N = 1, the plain network, is timed as its bare layers, without any of our parts.
+figure and its name there. `identity` at N = 1, the plain network, is timed as its bare layers, without our parts.
 """
 
 import time
