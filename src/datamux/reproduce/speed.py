@@ -1,18 +1,17 @@
 """Images a second of the networks of the other figures, beside the accuracy that their committed records have.
 
-Every round times every network on the same images, each with as many groups a pass as suit it best; ratios to the
-plain network are taken within a round. Weights are random: they do not change the time. A series has the name of its
+Every round times every network on the same images, each with as many groups a pass as suit it best, and the plain
+network before and after each. Weights are random: they do not change the time. A series has the name of its
 figure and its name there. `identity` at N = 1, the plain network, is timed as its bare layers, without our parts.
 """
 
-import time
-from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import torch
 
 from datamux.evaluate.records import make_record
+from datamux.evaluate.speed import Contender, compare_speed
 from datamux.model import Multiplexed
 from datamux.reproduce.accuracy import accuracy_rows
 from datamux.reproduce.committed import committed, has_record
@@ -41,7 +40,7 @@ def timed_series() -> dict[str, tuple[str, Series]]:
     return {f"{figure}: {name}": (figure, found[figure, name]) for figure, names in TIMED.items() for name in names}
 
 
-def speed_record(data: Images, *, rounds: int = 5, count: int = 6400) -> dict[str, Any]:
+def speed_record(data: Images, *, rounds: int = 5, count: int = 6400, seconds: float = 0.2) -> dict[str, Any]:
     """Images a second and ratios to the plain network of the same backbone, round by round."""
     results: list[dict[str, Any]] = []
     with one_thread():
@@ -51,40 +50,32 @@ def speed_record(data: Images, *, rounds: int = 5, count: int = 6400) -> dict[st
             points = [(name, n) for name, s in series.items() for n in s.sizes if (name, n) != (plain, 1)]
             bare = series[plain].network.build_plain().eval()
             models = [bare, *(series[name].network.build(n).eval() for name, n in points)]
-            rates = take_turns(models, data.test_images, count=count, rounds=rounds)
-            for (name, n), seen in zip([(plain, 1), *points], rates, strict=True):
-                ratios = [mine / theirs for mine, theirs in zip(seen, rates[0], strict=True)]
-                results.append({"series": name, "n": n, "rates": seen, "ratios": ratios})
+            contenders = [
+                Contender(f"{name} {n}", _Answer(model, data.test_images), n, tokens=1.0)
+                for (name, n), model in zip([(plain, 1), *points], models, strict=True)
+            ]
+            found = compare_speed(contenders, rounds=rounds, seconds=seconds, samples=count, positions=GROUPS)
+            for (name, n), speed in zip([(plain, 1), *points], found, strict=True):
+                results.append({"series": name, "n": n, "rates": speed.rates, "ratios": speed.ratios})
     settings = {"rounds": rounds, "images": count, "threads": 1}
     return make_record(
         "speed", recipe=None, figure="mnist-speed", settings=settings, data=data.about(), results=results
     )
 
 
-@torch.inference_mode()
-def take_turns(
-    models: Sequence[torch.nn.Module], images: torch.Tensor, *, count: int, rounds: int
-) -> list[list[float]]:
-    """Images a second of each model in each round, `count` of them, at its best batch size."""
-    images = images[torch.arange(count) % len(images)]
+class _Answer:
+    """Answers the first images (over and over, if there are too few), so many groups a pass."""
 
-    def rate(model: torch.nn.Module, groups: int) -> float:
-        n = model.num_instances if isinstance(model, Multiplexed) else 1
-        before = time.perf_counter()
-        for some in torch.split(images, groups * n):
-            model(some)
-        return count / (time.perf_counter() - before)
+    def __init__(self, model: torch.nn.Module, images: torch.Tensor) -> None:
+        self.model = model
+        self.images = images
+        self.slots = model.num_instances if isinstance(model, Multiplexed) else 1
 
-    best = []
-    for model in models:
-        rate(model, GROUPS[-1])  # warms up
-        tried = {groups: max(rate(model, groups) for _ in range(2)) for groups in GROUPS}
-        best.append(max(tried, key=lambda groups: tried[groups]))
-    rates: list[list[float]] = [[] for _ in models]
-    for _ in range(rounds):
-        for model, groups, seen in zip(models, best, rates, strict=True):
-            seen.append(rate(model, groups))
-    return rates
+    @torch.inference_mode()
+    def __call__(self, instances: int, positions: int) -> None:
+        images = self.images[torch.arange(instances) % len(self.images)]
+        for some in torch.split(images, positions * self.slots):
+            self.model(some)
 
 
 def speed_rows(record: dict[str, Any]) -> list[dict[str, Any]]:
