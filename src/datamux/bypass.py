@@ -6,6 +6,8 @@ x_i is what is mixed: word vectors, or with `mux_layer` the states of the layers
 head has an instance's own words for certain, and the mixture need only say what stands around them. It costs what the
 head reads: one small matrix an instance for a label, one a token for tags. The network still runs once a group.
 
+A test rather than a gain: in our runs on pretrained encoders the head then ignored the mixture (see docs/log.md).
+
 Ours: not in the paper.
 """
 
