@@ -69,6 +69,12 @@ class Multiplexer(SeededModule):
         return f"num_instances={self.num_instances}, dim={self.dim}, scale={self.scale!r}"
 
 
+def mix_by_matrices(x: Tensor, matrices: Tensor) -> Tensor:
+    """The sum over slots of x_i M_i, from `x` (b k ... d) and `matrices` (n d e), as one product: (b ... e)."""
+    together = x.movedim(1, -2).flatten(-2)  # b ... k*d
+    return together @ matrices[: x.shape[1]].flatten(0, 1).to(x.dtype)
+
+
 def check_divisible(name: str, dim: int, num_instances: int) -> int:
     """The size of one slot's share of `dim`, for methods that cut it into equal parts."""
     if dim % num_instances:

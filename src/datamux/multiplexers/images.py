@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from datamux.multiplexers.base import Multiplexer, Scale
+from datamux.multiplexers.base import Multiplexer, Scale, mix_by_matrices
 from datamux.seeded import gaussian, layer_start
 
 
@@ -82,8 +82,7 @@ class ImageMap(ImageMultiplexer):
         raise TypeError(f"{type(self).__name__} must define transform()")
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
-        x = images.flatten(2)
-        return torch.einsum("bnd,nde->be", x, self.keys[: x.shape[1]].to(x.dtype)).view(-1, 1, self.side, self.side)
+        return mix_by_matrices(images.flatten(2), self.keys).view(-1, 1, self.side, self.side)
 
 
 class Rotation(ImageMap):
@@ -190,7 +189,16 @@ class Nonlinear(ImageMultiplexer):
         """(b 1 side side) -> (b c side side)."""
         bias = (None, None) if self.published else (self.first_bias[slot], self.second_bias[slot])
         last = torch.channels_last  # the layout with the faster backward pass
-        a = F.conv2d(
-            images.contiguous(memory_format=last), self.first[slot].contiguous(memory_format=last), bias[0], padding=1
-        ).tanh()
-        return F.conv2d(a, self.second[slot].contiguous(memory_format=last), bias[1], padding=1).tanh()
+        first, second = self.first[slot].contiguous(memory_format=last), self.second[slot]
+        a = quick_tanh(F.conv2d(images.contiguous(memory_format=last), first, bias[0], padding=1))
+        if self.maps > 1:
+            return quick_tanh(F.conv2d(a, second.contiguous(memory_format=last), bias[1], padding=1))
+        # A convolution pads its single map to sixteen; one a kernel does not, and adding up is quick.
+        each = F.conv2d(a, second.transpose(0, 1).contiguous(memory_format=last), padding=1, groups=self.kernels)
+        total = each.sum(1, keepdim=True)
+        return quick_tanh(total if bias[1] is None else total + bias[1])
+
+
+def quick_tanh(x: Tensor) -> Tensor:
+    """tanh, through the sigmoid: a fifth of the time of torch's on some CPUs."""
+    return 2 * torch.sigmoid(2 * x) - 1

@@ -1,6 +1,6 @@
 """Each slot multiplies by its own random orthogonal matrix; `learned`, it is only the start.
 
-    phi_i(x) = x Q_i,   Q_i in O(d)            einsum "bn...d, nde -> b...e"
+    phi_i(x) = x Q_i,   Q_i in O(d)
 
 Paper: "Ortho" (Section 3.1; SO(d) in the vision appendix). Costs k d^2 multiplications a token.
 
@@ -11,7 +11,7 @@ O(d), not SO(d): a reflection more or less changes nothing a network could notic
 import torch
 from torch import Tensor
 
-from datamux.multiplexers.base import Multiplexer, Scale
+from datamux.multiplexers.base import Multiplexer, Scale, mix_by_matrices
 from datamux.seeded import random_orthogonal
 
 
@@ -30,4 +30,4 @@ class Ortho(Multiplexer):
         return {"keys": torch.stack(matrices).float()}
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return torch.einsum("bn...d,nde->b...e", x, self.keys[: x.shape[1]].to(x.dtype))
+        return mix_by_matrices(x, self.keys)

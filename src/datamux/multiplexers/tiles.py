@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from datamux.multiplexers.base import Scale
-from datamux.multiplexers.images import ImageMultiplexer
+from datamux.multiplexers.images import ImageMultiplexer, quick_tanh
 from datamux.seeded import layer_start
 
 
@@ -48,7 +48,8 @@ class Tiles(ImageMultiplexer):
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         b, k = images.shape[:2]
         t, size = self.tiles, self.tile
-        a = F.conv2d(images.flatten(0, 1).unsqueeze(1), self.first, self.first_bias, stride=2, padding=2).tanh()
+        a = F.conv2d(images.flatten(0, 1).unsqueeze(1), self.first, self.first_bias, stride=2, padding=2)
+        a = quick_tanh(a)
         if a.shape[-1] != size:
             a = F.adaptive_avg_pool2d(a, size)
         a = F.conv2d(a, self.second, self.second_bias, padding=1)
