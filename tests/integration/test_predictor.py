@@ -65,6 +65,16 @@ def test_order_and_kinds_of_input(folder, tmp_path):
     assert len(predictor(TEXTS, top_k=3)[0]) == 3
 
 
+def test_a_table_is_read_by_its_column(folder, tmp_path):
+    predictor = datamux.load(folder)
+    file = tmp_path / "texts.csv"
+    file.write_text("number,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    same(list(predictor(file, group_size=1, progress=True)), predictor(TEXTS, group_size=1))
+    file.write_text("number,review\n1,good film\n")
+    with pytest.raises(ValueError, match="there is no text; columns: number, review"):
+        list(predictor(file))
+
+
 @pytest.mark.parametrize("group_size", [1, 3, 4])
 def test_equal_answers_whatever_the_batch_size(folder, group_size):
     predictor = datamux.load(folder)

@@ -19,13 +19,14 @@ def predict(
     compiled: Annotated[
         bool, typer.Option("--compiled", help="Let torch.compile write the code: a minute first.")
     ] = False,
+    memory: Annotated[int, typer.Option(min=1, help="Megabytes that one pass may take.")] = 1024,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Answer every row of a file. All columns and the order are kept; an interrupted run goes on where it stopped."""
     from datamux.inference.files import predict_file
     from datamux.inference.predictor import load
 
-    predictor = load(model, bf16=bf16, compiled=compiled)
+    predictor = load(model, bf16=bf16, compiled=compiled, memory=memory << 20)
     before = time.perf_counter()
     done = predict_file(
         predictor,

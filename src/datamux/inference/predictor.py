@@ -18,7 +18,7 @@ from datamux.inference.answers import Answer, label_answers, span_answers
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import MEMORY, Runtime, run_passes
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
-from datamux.tasks.files import BadFile, iterate_lines
+from datamux.tasks.files import SUFFIXES, BadFile, Row, iterate_lines, iterate_rows
 
 logger = logging.getLogger(__name__)
 WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
@@ -65,8 +65,9 @@ class Predictor:
         top_k: int = 1,
         progress: bool = False,
     ) -> Any:
-        """A list for a list; for a generator, or the lines of a file (a `Path`), an iterator. One text: its answer.
+        """A list for a list; for a generator, or a file (a `Path`), an iterator. One text: its answer.
 
+        A file is a text a line, or a table (csv, tsv, jsonl, parquet) with a column `text`.
         `group_size`: how many texts share a pass, 1 to `num_instances` (the default).
         """
         options: dict[str, Any] = {"group_size": group_size, "top_k": top_k, "progress": progress}
@@ -74,7 +75,7 @@ class Predictor:
             (answer,) = self.stream([texts], **options)
             return answer if self.token_level else [answer]
         if isinstance(texts, Path):
-            return self.stream(_lines(texts), **options)
+            return self.stream(_texts_of(texts), letters=_size_of(texts), **options)
         if isinstance(texts, Sequence):
             return list(self.stream(texts, **options))
         return self.stream(texts, **options)
@@ -198,9 +199,24 @@ def _in_order(answers: Iterable[tuple[int, Answer]]) -> Iterator[Answer]:
             place += 1
 
 
-def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
-        for number, (row, problem) in enumerate(iterate_lines(lines), 1):
-            if problem is not None:
-                raise BadFile(file, problem, number)
-            yield row["text"]
+def _texts_of(file: Path) -> Iterator[Text]:
+    """The lines of a text file, or what a table has in its column `text`."""
+    if file.suffix.lower() in SUFFIXES:
+        yield from _column(file, iterate_rows(file))
+    else:
+        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+            yield from _column(file, iterate_lines(lines))
+
+
+def _column(file: Path, rows: Iterator[tuple[Row, str | None]]) -> Iterator[Text]:
+    for number, (row, problem) in enumerate(rows, 1):
+        if problem is None and row.get("text") is None:
+            problem = f"there is no text; columns: {', '.join(row)}; `datamux predict` takes others, with --text"
+        if problem is not None:
+            raise BadFile(file, problem, number)
+        yield row["text"]
+
+
+def _size_of(file: Path) -> int | None:
+    """About how many letters a text file has; a table holds more than its texts."""
+    return None if file.suffix.lower() in SUFFIXES or not file.exists() else file.stat().st_size
