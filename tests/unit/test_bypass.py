@@ -8,8 +8,10 @@ from torch.nn import functional as F
 from conftest import random_rows, tiny_encoder
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer, multiplex
 from datamux.bypass import Bypass
+from datamux.evaluate.swapped import swap_instances
 from datamux.heads import SequenceHead
 from datamux.hub import MuxForSequenceClassification
+from datamux.inference.runtime import TorchRuntime
 from datamux.train.build import copy_weights
 
 HEADS = [
@@ -19,9 +21,9 @@ HEADS = [
 ]
 
 
-def model_with(task="sequence-classification", weight=True, **options):
-    model = multiplex(tiny_encoder(), 3, task=task, num_labels=4, bypass=True, **options)
-    if weight:
+def model_with(task="sequence-classification", weight=True, bypass=True, **options):
+    model = multiplex(tiny_encoder(), 3, task=task, num_labels=4, bypass=bypass, **options)
+    if weight and bypass:
         torch.manual_seed(3)
         nn.init.normal_(model.mux.bypass.weight)
     return model
@@ -108,3 +110,17 @@ def test_words_alone_can_be_learned_whatever_the_mixture_says():
         loss.backward()
         optimiser.step()
     assert (model(x).argmax(-1) == labels).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_swapped_instances_answer_for_each_other_unless_they_pass_by(bypass):
+    rows = random_rows(6)
+    model = model_with(bypass=bypass)
+    runtime = TorchRuntime(model)
+    before = runtime.logits(rows, 3).view(2, 3, -1)
+    swap_instances(runtime)
+    after = runtime.logits(rows, 3).view(2, 3, -1)
+    assert torch.allclose(after, before.roll(1, dims=1), atol=1e-5) == (not bypass)
+    assert not torch.allclose(after, before, atol=1e-3)
+    with pytest.raises(ValueError, match="not a plain"):
+        swap_instances(TorchRuntime(tiny_encoder()))

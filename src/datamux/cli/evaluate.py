@@ -30,6 +30,9 @@ def evaluate(
     label: LabelColumn = "label",
     token_level: TokenLevel = False,
     bf16: Annotated[bool, typer.Option(help="Run in bfloat16.")] = True,
+    swapped: Annotated[
+        bool, typer.Option("--swapped", help="Give each row its neighbour's part of the mixture: is that what is read?")
+    ] = False,
     record: Record = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,6 +51,7 @@ def evaluate(
         label=label,
         token_level=token_level or None,
         bf16=bf16,
+        swapped=swapped,
     )
     keep(found, record, as_json)
     if as_json:

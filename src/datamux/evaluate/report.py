@@ -12,6 +12,7 @@ import torch
 from datamux.errors import check_choice
 from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
+from datamux.evaluate.swapped import swap_instances
 from datamux.grouping import Filler
 from datamux.hub.loading import load_model, load_tokenizer
 from datamux.inference.exported import is_exported
@@ -40,14 +41,17 @@ def evaluate_model(
     label: str = "label",
     token_level: bool | None = None,
     bf16: bool = True,
+    swapped: bool = False,
 ) -> dict[str, Any]:
-    """A run record with one row a group size."""
+    """A run record with one row a group size. `swapped`: with each instance's neighbour's part of the mixture."""
     name = find_model(name)
     check_choice("filler", filler, get_args(Filler))
     wanted: Filler = "repeat" if filler == "repeat" else "nothing"
     chosen = find_task(task, splits, text, label, token_level)
     recipe = _json(Path(name) / "recipe.json")
     if chosen.kind == "text":
+        if swapped:
+            raise ValueError("swapped is for tasks with labels, not for a corpus")
         model = load_model(name).to("cuda" if torch.cuda.is_available() else "cpu")
         sizes = list(group_sizes) or default_sizes(model.config.num_instances)
         tokens = recipe["warmup"]["tokens"] if recipe else 32
@@ -59,6 +63,8 @@ def evaluate_model(
         bf16 = bf16 and not is_exported(Path(name))  # that has its own precision
         runtime, config, tags = load_runtime(name, bf16=bf16, filler=wanted)
         check_fits(tags, chosen, name)
+        if swapped:
+            swap_instances(runtime)
         rows, labels = load_rows(name, config, chosen, load_splits(chosen, splits, data_dir))
         sizes = list(group_sizes) or default_sizes(runtime.num_instances)
         found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings, filler=wanted)
@@ -68,7 +74,7 @@ def evaluate_model(
         results=[quality.as_dict() for quality in found],
         task=chosen.name,
         splits=list(splits),
-        evaluation={"groupings": groupings, "filler": filler, "bf16": bf16},
+        evaluation={"groupings": groupings, "filler": filler, "bf16": bf16} | ({"swapped": True} if swapped else {}),
         training=_json(Path(name) / "training.json") or [],
     )
 
