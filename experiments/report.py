@@ -10,6 +10,7 @@ from pages.common import DOCS, ROOT, fill
 from pages.models import models_page, zoo_table
 from pages.quality import ablation_sections, draw_growth, growth_section, quality_sections, table
 from pages.speed import frontier_section, speed_section
+from pages.swapped import swapped_section
 from pages.vision import vision
 
 
@@ -25,12 +26,13 @@ def page() -> str:
         "a part of a batch out). Minutes are training time, all stages together, and upper bounds: other work ran on",
         "the machine at times. With one seed, differences of less than two points are not findings. Seeds of a",
         "multiplexed model share one warm-up. Rows with `0l` have no layers at all: words alone, and a head. `longer`",
-        "went over the rows as often as the mixed models did. Rows with `bypass` are no gain of mixing: their heads",
-        "read what lies below the mixture and ignore the rest (see the [log](log.md)).",
+        "went over the rows as often as the mixed models did. Rows with `bypass` are no gain of mixing: they read what",
+        "lies below the mixture, and little or nothing of it ([below](#is-the-mixture-read)).",
         "",
     ]
-    quality = [*quality_sections(), *quality_aims(), *frontier_section(), *growth_section(), *ablation_sections()]
-    return "\n".join([*lines, *quality, *speed_section(), *speed_aims()])
+    quality = [*quality_sections(), *quality_aims(), *swapped_section(), *frontier_section()]
+    training = [*growth_section(), *ablation_sections()]
+    return "\n".join([*lines, *quality, *training, *speed_section(), *speed_aims()])
 
 
 def readme() -> str:
