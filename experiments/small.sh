@@ -3,6 +3,7 @@
 #   DATAMUX_DATA=... experiments/small.sh TASK [SEED]        TASK: warmup sst2 conll2003 qqp qnli mnli
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
 #   BYPASS=true ...           the multiplexed models with a bypass (runs and records are called so)
+#   MASKED=true ...           the multiplexed models from a warm-up with a seventh of the words hidden (`-masked-words`)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -14,8 +15,10 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-warm=$runs/warmup-n$n-seed0 bypass=${BYPASS:-false}
-[ "$bypass" = true ] && past=-bypass || past=
+bypass=${BYPASS:-false} masked=${MASKED:-false} past=
+[ "$bypass" != true ] || past=-bypass
+[ "$masked" != true ] || past=$past-masked-words
+warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
   [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
@@ -32,10 +35,14 @@ case $task in
   *) splits="--split validation" ;;
 esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
+if [ "$masked" = true ]; then # attention has to be used
+  start=$runs/warmup-n$n-masked-seed0
+  $datamux train "small/warmup-n$n" -o "$start" --set model.tokenizer="$warm/tokenizer" --set warmup.mask_rate=0.15
+fi
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
-$datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$warm/warmup/model" \
+$datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$start/warmup/model" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass"
 judge "$mux/task/model" "$task" "scratch-n$n$past-seed$seed" $splits
 for size in ${SMALLER:-}; do
