@@ -6,7 +6,7 @@ from datamux.evaluate.bench import run_memory, run_parts, run_speed
 from datamux.evaluate.contenders import Shape, lengths_of
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
 from datamux.evaluate.rivals import shape_like
-from datamux.evaluate.speed import Contender, compare_speed, tune
+from datamux.evaluate.speed import POSITIONS, Contender, compare_speed, tune
 from datamux.hub.loading import load_tokenizer
 
 
@@ -39,6 +39,23 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     expected = (6400 * 0.01 + 100 * 0.05) / (6400 * 0.001 + 10 * 0.005)
     assert other.ratio == pytest.approx(expected)
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
+
+
+def test_two_sizes_beyond_the_best_are_tried():
+    now = 0.0
+
+    def work(instances, positions):
+        nonlocal now
+        now += instances / min(positions, 9000)  # the larger the faster, up to 9000
+
+    found = tune(Contender("plain", work), POSITIONS, 0.1, lambda: now)
+    assert max(found, key=lambda size: found[size]) == 16_384 < max(found)
+
+    def falls(instances, positions):
+        nonlocal now
+        now += instances * (1 + abs(positions - 1024))
+
+    assert list(tune(Contender("plain", falls), POSITIONS, 0.1, lambda: now)) == [256, 512, 1024, 2048, 4096]
 
 
 def test_a_machine_that_slows_down_does_not_change_the_ratios():
@@ -90,6 +107,13 @@ def test_smaller_shapes():
     for wrong in ("64", "x64", "0x64", "1x", "axb"):
         with pytest.raises(ValueError, match="LAYERSxHIDDEN"):
             shape_like(shape, wrong)
+
+
+def test_the_papers_prefix_is_timed_as_the_paper_reads_it():
+    shape = Shape(layers=1, hidden=16, heads=2)
+    assert shape.multiplexed(3, demultiplexer="index").config.pooling == "first"
+    assert shape.multiplexed(3, demultiplexer="index", pooling="mean").config.pooling == "mean"
+    assert shape.multiplexed(3, demultiplexer="gate").config.pooling == "mean"
 
 
 TINY = {"layers": 1, "hidden": 16, "heads": 2, "token_level": False}

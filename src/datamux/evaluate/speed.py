@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import torch
 
-POSITIONS = (256, 512, 1024, 2048, 4096, 8192)  # of one pass: the batch sizes that are tried
+# Of one pass: the batch sizes that are tried, up to two beyond the best.
+POSITIONS = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 TURNS = 5  # in which the two best of them run against each other
 
 
