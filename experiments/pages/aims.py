@@ -70,9 +70,9 @@ def speed_aims() -> list[str]:
     lines = [
         "### What we aimed at: speed",
         "",
-        "Times the plain model's throughput, ours (`gate`), same engine. N times is the limit: a ratio above it shows how",
-        "far timings wander on this machine, and says no more than `about N`. Token ids are timed with a demultiplexer",
-        "twice as wide as the encoder, texts with the trained model's own.",
+        "Times the plain model's throughput, ours (`gate`), same engine. N times is the limit: a ratio above it shows",
+        "how far timings wander on this machine, and says no more than `about N`. Token ids are timed with a",
+        "demultiplexer twice as wide as the encoder, texts with the trained model's own.",
         "",
         "| | k | aim | measured (lowest to highest) | |",
         "|---|---|---|---|---|",
