@@ -2,11 +2,11 @@
 
 import pytest
 
-from datamux.evaluate.bench import run_memory, run_parts, run_speed
+from datamux.evaluate.bench import run_memory, run_parts, run_speed, run_text_parts
 from datamux.evaluate.contenders import Shape, lengths_of
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
 from datamux.evaluate.rivals import shape_like
-from datamux.evaluate.speed import POSITIONS, Contender, compare_speed, tune
+from datamux.evaluate.speed import POSITIONS, Contender, against_first, compare_speed, tune
 from datamux.hub.loading import load_tokenizer
 
 
@@ -174,10 +174,15 @@ def test_what_is_trained_can_be_timed(monkeypatch):
 
 
 def test_memory_of_its_own_process():
-    found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="gate")
+    found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="index", rounds=2)
     assert [row["group_size"] for row in found["results"]] == [1, 4]
     assert found["results"][0]["ratio"] == 1.0
-    assert all(row["peak"] >= row["model"] >= 0 for row in found["results"])
+    for row in found["results"]:
+        assert row["peak"] >= row["model"] >= 0
+        assert len(row["peaks"]) == 2
+        assert row["lowest"] <= row["ratio"] <= row["highest"]
+    with pytest.raises(ValueError, match="unknown demultiplexer 'gat'"):
+        run_memory(shape=TINY, group_sizes=[1], tokens=16, groups=8, demultiplexer="gat")
 
 
 def test_the_parts_make_up_the_pass():
@@ -187,6 +192,41 @@ def test_the_parts_make_up_the_pass():
     for row in found["results"]:
         assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
         assert row["encoder"] > row["head"], "two layers take longer than one small matrix"
+
+
+def test_the_parts_of_what_is_trained():
+    size = {"group_sizes": [2, 40], "tokens": 8, "groups": 2, "bf16": False}
+    found = run_parts(shape=TINY | {"token_level": True}, demultiplexer="index", hidden_dim=20, head_context=1, **size)
+    settings = found["settings"]
+    assert (settings["demultiplexer"], settings["hidden_dim"], settings["head_context"]) == ("index", 20, 1)
+    found = run_parts(model="sentiment", shape={}, **size)
+    assert found["settings"]["shape"]["layers"] == 4
+    assert [row["group_size"] for row in found["results"]] == [2], "it has 20 slots"
+    with pytest.raises(ValueError, match="for new models"):
+        run_parts(model="sentiment", shape={}, hidden_dim=20, **size)
+    with pytest.raises(ValueError, match="unknown demultiplexer"):
+        run_parts(shape=TINY, demultiplexer="gat", **size)
+
+
+def test_the_parts_from_texts_to_answers(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "train.jsonl").write_text('{"sentence": "a film .", "label": 1}\n' * 12)
+    found = run_text_parts(model="sentiment", task="sst2", group_sizes=[2, 3], bf16=False, data_dir=str(tmp_path))
+    assert [(row["name"], row["group_size"]) for row in found["results"]] == [
+        ("plain", 1),
+        ("gate", 1),
+        ("gate", 2),
+        ("gate", 3),
+    ]
+    assert all(row[part] > 0 for row in found["results"] for part in ("tokenise", "pad", "run", "answer"))
+
+
+def test_ratios_against_the_first_row():
+    def row(name, engine, ratio):
+        return {"name": name, "about": {"engine": engine}, "ratio": ratio}
+
+    rows = [row("plain, torch", "torch", 1.0), row("plain, int8", "int8", 2.0), row("gate, int8", "int8", 7.0)]
+    assert against_first(rows) == [1.0, 2.0, 14.0]
 
 
 def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
@@ -199,13 +239,23 @@ def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
         return {"name": name, "group_size": k, "ratio": ratio, "lowest": ratio, "highest": ratio, "about": about}
 
     results = [row("plain, torch", 1, 1.0), row("plain 1x64, torch", 1, 3.5), row("gate", 20, 18.0)]
-    settings = {"shape": {"layers": 4, "hidden": 256}, "lengths": "fixed:32"}
+    results += [row("plain, onnx", 1, 1.5), row("gate on onnx", 20, 16.0)]
+    for one in results[3:]:
+        one["about"]["engine"] = "onnx"
+    shape = {"layers": 4, "hidden": 256, "token_level": True}
+    settings = {"shape": shape, "lengths": "fixed:32", "texts": True}
     draw_speed({"results": results, "settings": settings}, tmp_path / "speed.png")
     left, right = (
         {(float(x), float(y)) for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
         for axes in figures[0].axes
     )
     assert {(20, 11), (40, 18), (20, 25), (20, 18), (0, 3.5)} <= left
-    assert {(20, 0.55), (40, 0.45), (20, 1.25), (20, 0.9)} <= right
+    assert {(1, 1.5), (20, 24)} <= left, "16 times plain onnx, which is 1.5 times plain torch"
+    assert (40, 40) in left, "the limit goes as far as the points do"
+    assert {(20, 0.55), (40, 0.45), (20, 0.9), (20, 0.8)} <= right
+    assert (20, 1.25) not in right, "smaller models against a larger one: no share of N"
     low, high = figures[0].axes[1].get_ylim()
-    assert low <= 0.45 < 1.25 < high, "all of them can be seen"
+    assert low <= 0.45 < 1.0 < high, "all of them can be seen"
+    title = figures[0].get_suptitle()
+    assert "tagging" in title
+    assert "texts" in title
