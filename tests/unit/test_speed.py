@@ -5,8 +5,9 @@ import pytest
 from datamux.evaluate.bench import run_memory, run_parts, run_speed, run_text_parts
 from datamux.evaluate.contenders import Shape, lengths_of
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
+from datamux.evaluate.ratios import against_first, ratio_cells, ratio_titles
 from datamux.evaluate.rivals import shape_like
-from datamux.evaluate.speed import POSITIONS, Contender, against_first, compare_speed, tune
+from datamux.evaluate.speed import POSITIONS, Contender, compare_speed, tune
 from datamux.hub.loading import load_tokenizer
 
 
@@ -223,10 +224,20 @@ def test_the_parts_from_texts_to_answers(tmp_path):
 
 def test_ratios_against_the_first_row():
     def row(name, engine, ratio):
-        return {"name": name, "about": {"engine": engine}, "ratio": ratio}
+        return {
+            "name": name,
+            "about": {"engine": engine},
+            "ratio": ratio,
+            "lowest": ratio - 0.5,
+            "highest": ratio + 0.5,
+        }
 
     rows = [row("plain, torch", "torch", 1.0), row("plain, int8", "int8", 2.0), row("gate, int8", "int8", 7.0)]
     assert against_first(rows) == [1.0, 2.0, 14.0]
+    assert ratio_titles(rows)[1:] == ["against plain, torch"]
+    assert ratio_cells(rows)[1:] == [["", "2.00x (1.50 to 2.50)"], ["7.00x (6.50 to 7.50)", "14.00x"]]
+    assert ratio_titles(rows[1:]) == ["against plain, same engine (lowest to highest)"], "one engine, one column"
+    assert ratio_cells(rows[1:])[1] == ["7.00x (6.50 to 7.50)"]
 
 
 def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):

@@ -71,7 +71,7 @@ def speed(
     from rich.console import Console
 
     from datamux.evaluate.bench import run_speed
-    from datamux.evaluate.speed import against_first
+    from datamux.evaluate.ratios import ratio_cells, ratio_titles, share_cell
 
     check_can_draw(plot)
     console = Console(stderr=True)
@@ -100,15 +100,12 @@ def speed(
         draw_speed(found, plot)
         console.print(f"drawn: {plot}")
     if not as_json:
-        first, several = against_first(found["results"]), len({r["about"]["engine"] for r in found["results"]}) > 1
-        rows = [
-            (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.2f}x ({r['lowest']:.2f} to {r['highest']:.2f})",
-             f"{r['ratio'] / r['group_size']:.0%}" if r["group_size"] > 1 else "", str(r["positions"]),
-             *([f"{ratio:.2f}x"] if several else []))
-            for r, ratio in zip(found["results"], first, strict=True)
-        ]  # fmt: skip
-        titles = ["", "instances/s", "against plain, same engine", "of the limit", "positions a pass"]
-        show_table([*titles, *([f"against {found['results'][0]['name']}"] if several else [])], rows)
+        rows = found["results"]
+        cells = [
+            (row["name"], f"{row['rate']:,.0f}", *ratios, share_cell(row), str(row["positions"]))
+            for row, ratios in zip(rows, ratio_cells(rows), strict=True)
+        ]
+        show_table(("", "instances/s", *ratio_titles(rows), "of the limit", "positions a pass"), cells)
 
 
 @bench.command()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from datamux.evaluate.speed import against_first
+from datamux.evaluate.ratios import against_first, is_plain
 
 # The paper's throughput at N instances a pass, against its 12L/768H model without multiplexing: that model's, and its
 # smaller models' (Section 5, A2), which gain by being small as well, so that their share of N says nothing.
@@ -23,7 +23,7 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
     found = record["results"]
     rows = [row | {"first": ratio} for row, ratio in zip(found, against_first(found), strict=True)]
     mixed = [row for row in rows if row["group_size"] > 1]
-    plain = {row["about"]["engine"]: row["first"] for row in rows if row["name"] == f"plain, {row['about']['engine']}"}
+    plain = {row["about"]["engine"]: row["first"] for row in rows if is_plain(row)}
     largest = max([row["group_size"] for row in mixed] + [k for _, points in PAPER.values() for k in points])
     left.plot([1, largest], [1, largest], ":", color="gray", label="N times")
     for name in dict.fromkeys(map(_series, mixed)):

@@ -115,12 +115,6 @@ def compare_speed(
     ]
 
 
-def against_first(rows: Sequence[dict[str, Any]]) -> list[float]:
-    """Rows of a speed record against its first: each one's ratio, times that of the plain model on its engine."""
-    plain = {row["name"]: row["ratio"] for row in rows if row["name"] == f"plain, {row['about']['engine']}"}
-    return [row["ratio"] * (1.0 if row["name"] in plain else plain[f"plain, {row['about']['engine']}"]) for row in rows]
-
-
 def _settle(
     contender: Contender, found: dict[int, float], seconds: float, samples: int | None, clock: Callable[[], float]
 ) -> tuple[int, int]:
