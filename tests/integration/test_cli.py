@@ -105,7 +105,7 @@ def test_bench_speed_prints_json():
 def test_bench_memory_and_parts(tmp_path):
     memory, parts = tmp_path / "memory.json", tmp_path / "parts.json"
     size = ("--tokens", "8", "--groups", "4")
-    shown = datamux("bench", "memory", *TINY, *size, "--rounds", "2", "--record", str(memory)).stdout.splitlines()
+    shown = datamux("bench", "memory", *TINY, *size, "--rounds", "1", "--record", str(memory)).stdout.splitlines()
     points = json.loads(memory.read_text())["results"]
     assert [line.split()[0] for line in shown[1:]] == ["2", "3"]
     assert [line.split()[3] for line in shown[1:]] == [f"{point['ratio']:.2f}x" for point in points]

@@ -163,14 +163,14 @@ def parts(
     record: Record = None,
     as_json: AsJson = False,
 ) -> None:
-    """Where the time of one pass goes: mixing, the encoder, taking apart, the head. Or all from texts to answers."""
+    """Where the time of a pass goes, in ms a group; with --texts, from texts to answers, in microseconds a text."""
     from datamux.evaluate.bench import run_parts, run_text_parts
 
     if texts:
         if model is None:
             raise ValueError("--texts needs a trained model, for its tokenizer: --model FOLDER")
         found = run_text_parts(model=model, task=lengths, group_sizes=group_size, bf16=bf16, data_dir=data_dir)
-        names, digits, unit = ["tokenise", "pad", "run", "answer"], 1, "us a text"
+        names, digits, unit = ["tokenise", "pad", "run", "answer"], 1, "us"
     else:
         found = run_parts(
             model=model,

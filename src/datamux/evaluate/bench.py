@@ -171,7 +171,7 @@ def run_text_parts(
     """The plain model's row first, then one a group size."""
     rivals = find_rivals(model, {}, group_sizes, [], [])
     ((name, mixed),) = rivals.mixed.items()
-    tokenizer, given = load_tokenizer(model), inputs_of(load_split(get_task(task), "train", data_dir).first(POOL // 5))
+    tokenizer, given = load_tokenizer(model), inputs_of(load_split(get_task(task), "train", data_dir).first(POOL))
     plain: Runtime = TorchRuntime(rivals.plain["plain"], bf16=bf16)
     other: Runtime = mixed if isinstance(mixed, ExportedRuntime) else TorchRuntime(mixed, bf16=bf16)
     config, tags = rivals.plain["plain"].config, rivals.shape.token_level

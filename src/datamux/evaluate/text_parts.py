@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from datamux.inference.plan import plan_passes
-from datamux.inference.predictor import Predictor
+from datamux.inference.predictor import GROUPS, Predictor
 from datamux.inference.runtime import POSITIONS, groups_that_fit
 from datamux.inference.texts import Text
 
@@ -31,14 +31,18 @@ class TextParts:
 def measure_text_parts(
     predictors: dict[str, Predictor], texts: Sequence[Text], group_sizes: Sequence[int], *, rounds: int = 3
 ) -> list[TextParts]:
-    """Each predictor at each group size that it has; all take turns. Words are known after the round that warms up."""
+    """Each predictor at each group size that it has; all take turns. Words are known after the round that warms up.
+
+    As many texts as make a predictor's window at that group size: fewer would be less alike, and padded more.
+    """
     points = [(name, k) for name, one in predictors.items() for k in group_sizes if k <= one.num_instances]
     seen: dict[tuple[str, int], list[dict[str, float]]] = {point: [] for point in points}
     for number in range(rounds + 1):
         for name, k in points:
-            spent = _run(predictors[name], texts, k)
+            some = texts[: GROUPS * k]
+            spent = _run(predictors[name], some, k)
             if number:
-                seen[name, k].append({part: 1e6 * seconds / len(texts) for part, seconds in spent.items()})
+                seen[name, k].append({part: 1e6 * seconds / len(some) for part, seconds in spent.items()})
     return [
         TextParts(name, k, **{part: median(one[part] for one in found) for part in found[0]})
         for (name, k), found in seen.items()
