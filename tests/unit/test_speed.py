@@ -42,7 +42,7 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
 
 
-def test_two_sizes_beyond_the_best_are_tried():
+def test_sizes_beyond_the_best_are_tried():
     now = 0.0
 
     def work(instances, positions):
@@ -52,11 +52,16 @@ def test_two_sizes_beyond_the_best_are_tried():
     found = tune(Contender("plain", work), POSITIONS, 0.1, lambda: now)
     assert max(found, key=lambda size: found[size]) == 16_384 < max(found)
 
-    def falls(instances, positions):
-        nonlocal now
-        now += instances * (1 + abs(positions - 1024))
+    def tried(best):
+        def falls(instances, positions):
+            nonlocal now
+            now += instances * (1 + abs(positions - best))
 
-    assert list(tune(Contender("plain", falls), POSITIONS, 0.1, lambda: now)) == [256, 512, 1024, 2048, 4096]
+        return list(tune(Contender("plain", falls), POSITIONS, 0.1, lambda: now))
+
+    assert tried(1024) == [256, 512, 1024, 2048, 4096]
+    assert max(tried(4096)) == 8192, "very large ones take long"
+    assert max(tried(8192)) == 16_384
 
 
 def test_a_machine_that_slows_down_does_not_change_the_ratios():
