@@ -19,7 +19,7 @@ MARKS = "osD^vP"  # of the engines
 def draw_speed(record: dict[str, Any], file: Path) -> None:
     """Throughput against the first row, by group size; and how much of the N-fold gain each engine reached."""
     pyplot = pyplot_without_window()
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), sharex=True, layout="constrained")
     found = record["results"]
     rows = [row | {"first": ratio} for row, ratio in zip(found, against_first(found), strict=True)]
     mixed = [row for row in rows if row["group_size"] > 1]
@@ -50,7 +50,7 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
     right.set_ylim(0, max(1.1, *(1.05 * row["ratio"] / row["group_size"] for row in mixed)))
     left.set(xlabel="instances a pass (N); x: the plain model", ylabel=f"times the throughput of {rows[0]['name']}")
     right.set(xlabel="instances a pass (N)", ylabel="share of N times, same engine")
-    figure.suptitle(f"{speed_title(record['settings'])}, against the plain model at its best batch size")
+    figure.suptitle(f"{speed_title(record['settings'])}, against the plain model at its best batch size", fontsize=10)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)
