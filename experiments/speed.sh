@@ -5,22 +5,34 @@ set -eu
 cd "$(dirname "$0")/.."
 records=experiments/results/speed
 datamux=${DATAMUX:-.venv/bin/datamux}
+bench() { # COMMAND NAME OPTIONS...
+  command=$1 name=$2; shift 2
+  [ -f "$records/$name.json" ] || $datamux bench "$command" --record "$records/$name.json" "$@"
+}
 speed() { # NAME OPTIONS...
   name=$1; shift
-  [ -f "$records/$name.json" ] || $datamux bench speed --record "$records/$name.json" --plot "docs/speed-$name.png" "$@"
+  bench speed "$name" --plot "docs/speed-$name.png" "$@"
 }
-speed 4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --also 2x128 --also 1x64
-speed 12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16
-speed 12l-384h-128-tokens --layers 12 --hidden 384 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate
-speed 4l-768h-128-tokens --layers 4 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate
-speed tagging-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
-  --tagging -k 20
-speed tagging-as-trained-12l-768h-128-tokens --layers 12 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 --demultiplexer gate \
-  --tagging --head-context 2 -k 20
-speed engines-4l-256h-32-tokens --layers 4 --hidden 256 --heads 4 --lengths fixed:32 --demultiplexer gate -k 10 -k 20 \
+small="--layers 4 --hidden 256 --heads 4"
+base="--layers 12 --hidden 768 --heads 12"
+ours="--demultiplexer gate"
+speed 4l-256h-32-tokens $small --lengths fixed:32 --also 2x128 --also 1x64
+speed 4l-256h-32-tokens-as-trained $small --lengths fixed:32 $ours --hidden-dim 1024
+speed 4l-256h-sst2-lengths $small --lengths sst2 $ours
+speed 4l-256h-mnli-lengths $small --lengths mnli $ours
+speed 12l-768h-128-tokens $base --lengths fixed:128 --engine bf16
+speed 12l-384h-128-tokens --layers 12 --hidden 384 --heads 12 --lengths fixed:128 --engine bf16 $ours
+speed 4l-768h-128-tokens --layers 4 --hidden 768 --heads 12 --lengths fixed:128 --engine bf16 $ours
+speed tagging-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 $ours --tagging -k 20
+speed tagging-as-trained-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 $ours --tagging --head-context 2 -k 20
+speed engines-4l-256h-32-tokens $small --lengths fixed:32 $ours -k 10 -k 20 \
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
 [ -z "${1:-}" ] || speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
-[ -f "$records/memory-12l-768h.json" ] || $datamux bench memory --record "$records/memory-12l-768h.json"
-[ -f "$records/parts-4l-256h-32-tokens.json" ] || $datamux bench parts --record "$records/parts-4l-256h-32-tokens.json"
-[ -f "$records/parts-12l-768h-128-tokens.json" ] || $datamux bench parts --layers 12 --hidden 768 --heads 12 --tokens 128 --groups 8 \
-  --bf16 --record "$records/parts-12l-768h-128-tokens.json"
+bench memory memory-12l-768h
+bench memory memory-12l-768h-index --demultiplexer index
+bench parts parts-4l-256h-32-tokens
+bench parts parts-4l-256h-32-tokens-as-trained --hidden-dim 1024
+bench parts parts-4l-768h-128-tokens --layers 4 --hidden 768 --heads 12 --tokens 128 --groups 8 --bf16
+bench parts parts-12l-768h-128-tokens $base --tokens 128 --groups 8 --bf16
+bench parts parts-tagging-12l-768h-128-tokens $base --tokens 128 --groups 8 --bf16 --tagging -k 20
+[ -z "${1:-}" ] || bench parts parts-sst2-texts-4l-256h --model "$1" --texts --lengths sst2

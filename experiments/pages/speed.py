@@ -1,7 +1,14 @@
 """Speed, memory, and accuracy against throughput."""
 
+from dataclasses import asdict
+
+from datamux.evaluate.frontier import Point, mark_best
+from datamux.evaluate.plots import shape_title, speed_title
+from datamux.evaluate.ratios import ratio_cells, ratio_titles, share_cell
 from datamux.evaluate.records import read_record
 from pages.common import DOCS, RESULTS, TITLES
+
+TRAINED = (" steps | learning rate |", "---|---|")  # how each model of a frontier was trained on the task
 
 
 def frontier_section() -> list[str]:
@@ -20,72 +27,37 @@ def frontier_section() -> list[str]:
             "",
             f"![Accuracy against throughput](frontier-{file.stem}.png)",
             "",
-            "| | score | points lost | instances/s | against the first (lowest to highest) | |",
-            "|---|---|---|---|---|---|",
         ]
+        if "recommendation" in record:
+            lines += [record["recommendation"]["line"], ""]
         first = record["results"][0]
+        known = "steps" in first
+        lines += [
+            "| | score | points lost | instances/s | against the first (lowest to highest) | |" + TRAINED[0] * known,
+            "|---|---|---|---|---|---|" + TRAINED[1] * known,
+        ]
         several = len({r["engine"] for r in record["results"]}) > 1
-        for r in sorted(record["results"], key=lambda r: (r is not first, r["rate"])):
+        points = [asdict(point) for point in mark_best([Point(**r) for r in record["results"]])]
+        for r in [points[0], *sorted(points[1:], key=lambda r: r["ratio"])]:
             name = r["model"] + (f", {r['engine']}" * several) + (f", {r['group_size']} a pass" * (r["group_size"] > 1))
             ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
             star = "*" if r["best"] else ""
-            lines.append(f"| {name} | {100 * r['score']:.1f} | {r['drop']:.1f} | {r['rate']:,.0f} | {ratio} | {star} |")
+            row = f"| {name} | {100 * r['score']:.1f} | {r['drop']:.1f} | {r['rate']:,.0f} | {ratio} | {star} |"
+            lines.append(row + (f" {r['steps'] or ''} | {r['learning_rate'] or ''} |" if known else ""))
         lines.append("")
     return lines
 
 
 def speed_section() -> list[str]:
     """Every speed and memory record as a table, its picture below it."""
+    tables = {"memory": memory_table, "parts": parts_table, "text parts": text_parts_table, "speed": speed_table}
     lines = []
     for file in sorted((RESULTS / "speed").glob("*.json")):
         record = read_record(file)
-        settings, rows = record["settings"], record["results"]
-        shape = settings["shape"]
-        title = f"{shape['layers']}L/{shape['hidden']}H" + (", tagging" if shape["token_level"] else "")
-        if settings.get("head_context"):
-            title += f" with {settings['head_context']} neighbours on either side"
-        title += ", with a bypass" * bool(settings.get("bypass"))
-        if record["kind"] == "memory":
-            lines += [
-                f"### Memory: {title}, one pass of {rows[0]['groups']} groups of {rows[0]['tokens']} tokens",
-                "",
-                "Megabytes above what Python and torch take by themselves, each row in a process of its own.",
-                "",
-                "| instances a pass | model | peak | against the first row |",
-                "|---|---|---|---|",
-                *(f"| {r['group_size']} | {r['model']:,.0f} | {r['peak']:,.0f} | {r['ratio']:.2f}x |" for r in rows),
-                "",
-            ]
-            continue
-        if record["kind"] == "parts":
-            lines += [
-                f"### Where the time goes: {title}, {settings['tokens']} tokens" + (", bf16" * settings["bf16"]),
-                "",
-                f"Milliseconds a group, in passes of {settings['groups']} groups; median of the rounds.",
-                "",
-                "| instances a pass | mixing | encoder | demultiplexer | head | the plain model, one instance |",
-                "|---|---|---|---|---|---|",
-                *(
-                    f"| {r['group_size']} | {r['mixing']:.3f} | {r['encoder']:.3f} | {r['demultiplexer']:.3f} "
-                    f"| {r['head']:.3f} | {r['plain']:.3f} |"
-                    for r in rows
-                ),
-                "",
-            ]
-            continue
-        what = "from texts to answers, " if settings["texts"] else "from token ids, "
-        lines += [
-            f"### Speed: {title}, {what}lengths {settings['lengths']}",
-            "",
-            "| | instances/s | against plain, same engine (lowest to highest) | of the limit | positions a pass |",
-            "|---|---|---|---|---|",
-        ]
-        for r in rows:
-            limit = f"{r['ratio'] / r['group_size']:.0%}" if r["group_size"] > 1 else ""
-            ratio = f"{r['ratio']:.2f}x ({r['lowest']:.2f} to {r['highest']:.2f})"
-            lines.append(f"| {r['name']} | {r['rate']:,.0f} | {ratio} | {limit} | {r['positions']} |")
+        lines += [*tables[record["kind"]](record), ""]
         picture = f"speed-{file.stem}.png"
-        lines += ["", *([f"![{title}]({picture})", ""] if (DOCS / picture).exists() else [])]
+        if record["kind"] == "speed" and (DOCS / picture).exists():
+            lines += [f"![{speed_title(record['settings'])}]({picture})", ""]
     if not lines:
         return []
     how = [
@@ -94,6 +66,76 @@ def speed_section() -> list[str]:
         "Measured by `experiments/speed.sh`. Plain is the Hugging Face classifier of the same shape. Everything in one",
         "table ran in one process, in turn, each at the best of several batch sizes. `gate` is ours, `index` the",
         "paper's prefix. Weights are random where no trained model is named: they do not change the time.",
+        "Demultiplexers have a hidden layer twice as wide as the encoder where no width is named; the small recipes",
+        "train one of 1024.",
         "",
     ]
     return [*how, *lines]
+
+
+def memory_table(record: dict) -> list[str]:
+    rows, settings = record["results"], record["settings"]
+    a_pass = f"one pass of {rows[0]['groups']} groups of {rows[0]['tokens']} tokens"
+    spread = "lowest" in rows[0]
+    lines = [
+        f"### Memory: {shape_title(settings)}, {settings['demultiplexer']}, {a_pass}",
+        "",
+        "Megabytes above what Python and torch take by themselves, each measurement in a process of its own"
+        + (f"; medians of {settings['rounds']}." if spread else "."),
+        "",
+        "| instances a pass | model | peak | against the first row" + " (lowest to highest)" * spread + " |",
+        "|---|---|---|---|",
+    ]
+    for r in rows:
+        ratio = f"{r['ratio']:.2f}x" + (f" ({r['lowest']:.2f} to {r['highest']:.2f})" if spread else "")
+        lines.append(f"| {r['group_size']} | {r['model']:,.0f} | {r['peak']:,.0f} | {ratio} |")
+    return lines
+
+
+def parts_table(record: dict) -> list[str]:
+    settings = record["settings"]
+    title = f"{shape_title(record['settings'])}, {settings['tokens']} tokens" + ", bf16" * settings["bf16"]
+    if settings.get("demultiplexer", "gate") != "gate":
+        title += f", {settings['demultiplexer']}"
+    return [
+        f"### Where the time goes: {title}",
+        "",
+        f"Milliseconds a group, in passes of {settings['groups']} groups; median of the rounds.",
+        "",
+        "| instances a pass | mixing | encoder | demultiplexer | head | the plain model, one instance |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {r['group_size']} | {r['mixing']:.3f} | {r['encoder']:.3f} | {r['demultiplexer']:.3f} "
+            f"| {r['head']:.3f} | {r['plain']:.3f} |"
+            for r in record["results"]
+        ),
+    ]
+
+
+def text_parts_table(record: dict) -> list[str]:
+    settings = record["settings"]
+    return [
+        f"### Where the time goes: {shape_title(settings)}, from texts to answers, {settings['lengths']}",
+        "",
+        "Microseconds a text, one step after the other; the predictor tokenises in the background.",
+        "",
+        "| | instances a pass | tokenising | sorting and padding | model | answers |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {r['name']} | {r['group_size']} | {r['tokenise']:.1f} | {r['pad']:.1f} | {r['run']:.1f} "
+            f"| {r['answer']:.1f} |"
+            for r in record["results"]
+        ),
+    ]
+
+
+def speed_table(record: dict) -> list[str]:
+    rows = record["results"]
+    titles = ["", "instances/s", *ratio_titles(rows), "of the limit", "positions a pass"]
+    several = len({r["about"]["engine"] for r in rows}) > 1
+    lines = [f"### Speed: {speed_title(record['settings'])}" + ", several engines" * several, ""]
+    lines += ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    for r, ratios in zip(rows, ratio_cells(rows), strict=True):
+        cells = [r["name"], f"{r['rate']:,.0f}", *ratios, share_cell(r), str(r["positions"])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines

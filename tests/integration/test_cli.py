@@ -105,13 +105,28 @@ def test_bench_speed_prints_json():
 def test_bench_memory_and_parts(tmp_path):
     memory, parts = tmp_path / "memory.json", tmp_path / "parts.json"
     size = ("--tokens", "8", "--groups", "4")
-    shown = datamux("bench", "memory", *TINY, *size, "--record", str(memory)).stdout.splitlines()
+    shown = datamux("bench", "memory", *TINY, *size, "--rounds", "1", "--record", str(memory)).stdout.splitlines()
     points = json.loads(memory.read_text())["results"]
     assert [line.split()[0] for line in shown[1:]] == ["2", "3"]
-    assert [line.split()[-1] for line in shown[1:]] == [f"{point['ratio']:.2f}x" for point in points]
+    assert [line.split()[3] for line in shown[1:]] == [f"{point['ratio']:.2f}x" for point in points]
     shown = datamux("bench", "parts", *TINY, *size, "--bf16", "--record", str(parts)).stdout.splitlines()
     rows = json.loads(parts.read_text())["results"]
     assert "mixing, ms" in shown[0]
     assert [line.split()[2] for line in shown[1:]] == [f"{row['encoder']:.3f}" for row in rows]
     found = json.loads(datamux("bench", "parts", *TINY, *size, "--json").stdout)
     assert (found["kind"], len(found["results"])) == ("parts", 2)
+
+
+def test_bench_refuses_what_makes_no_sense():
+    for wrong, said in (
+        (("speed", "--samples", "-5"), "--samples"),
+        (("memory", "-k", "0"), "-k"),
+        (("memory", "--demultiplexer", "gat"), "unknown demultiplexer 'gat'"),
+        (("speed", "--demultiplexer", "gat"), "unknown demultiplexer 'gat'"),
+        (("parts", "--heads", "3"), "--heads 3"),
+        (("parts", "--texts"), "--model"),
+    ):
+        done = datamux("bench", *wrong)
+        assert done.returncode == 2, wrong
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr

@@ -53,7 +53,12 @@ def test_the_plain_model_is_the_measure(models, tmp_path):
     assert points[0]["drop"] == 0.0
     for p in points:
         assert p["drop"] == pytest.approx(100 * (points[0]["score"] - p["score"]))
+        assert len(p["rates"]) == 1
+        assert p["positions"] >= 256
+    assert [p["folder"] for p in points] == [models[0]] * 2 + [models[1]] * 4
     assert any(p["best"] for p in points)
+    assert found["recommendation"]["max_drop"] == 1.0
+    assert found["recommendation"]["line"].startswith("Within 1 points of plain, torch: use ")
 
 
 def test_taggers_on_a_csv_of_words_and_tags(tmp_path, tokenizer):

@@ -1,8 +1,11 @@
 """Which points are best, and which is recommended."""
 
+from dataclasses import replace
+
 import pytest
 
-from datamux.evaluate.frontier import Point, mark_best, recommend
+from datamux.evaluate.frontier import Point, mark_best, packaged_models, recommend, recommendation, training_of
+from datamux.zoo import HOME
 
 
 def point(name, score, rate, drop):
@@ -30,3 +33,29 @@ def test_the_fastest_within_the_budget():
     assert recommend(POINTS, 0.0).model == "plain"
     with pytest.raises(ValueError, match="max-drop"):
         recommend(POINTS[1:], -1.0)
+
+
+def test_a_machine_that_slows_down_decides_nothing():
+    late = [replace(p, rate=1.0) if p.model == "mixed" else p for p in POINTS]
+    assert [p.model for p in mark_best(late) if p.best] == [p.model for p in mark_best(POINTS) if p.best]
+    assert recommend(late, 1.0).model == "mixed"
+
+
+def test_the_recommendation_is_one_line():
+    found = recommendation(POINTS, 1.0)
+    assert (found["name"], found["ratio"], found["drop"]) == ("mixed, torch", 2.5, 0.5)
+    assert found["line"] == "Within 1 points of plain, torch: use mixed, torch (2.5 times as fast, 0.50 points lost)."
+
+
+def test_models_in_the_package_are_the_default():
+    assert packaged_models("sst2") == ["sentiment-plain", "sentiment"]
+    assert packaged_models("conll2003") == ["ner-plain", "ner"]
+    with pytest.raises(ValueError, match=r"mnli.*--model"):
+        packaged_models("mnli")
+
+
+def test_how_a_model_was_trained(tmp_path):
+    assert training_of(HOME / "sentiment") == {"steps": 5000, "learning_rate": 0.0005}
+    assert training_of(tmp_path) == {"steps": None, "learning_rate": None}
+    (tmp_path / "training.json").write_text('[{"stage": "warmup", "steps": 9}, {"stage": "task", "steps": 7}]')
+    assert training_of(tmp_path)["steps"] == 7, "it may have stopped early"

@@ -2,11 +2,12 @@
 
 import pytest
 
-from datamux.evaluate.bench import run_memory, run_parts, run_speed
+from datamux.evaluate.bench import run_memory, run_parts, run_speed, run_text_parts
 from datamux.evaluate.contenders import Shape, lengths_of
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
+from datamux.evaluate.ratios import against_first, ratio_cells, ratio_titles
 from datamux.evaluate.rivals import shape_like
-from datamux.evaluate.speed import Contender, compare_speed, tune
+from datamux.evaluate.speed import POSITIONS, Contender, compare_speed, tune
 from datamux.hub.loading import load_tokenizer
 
 
@@ -39,6 +40,28 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     expected = (6400 * 0.01 + 100 * 0.05) / (6400 * 0.001 + 10 * 0.005)
     assert other.ratio == pytest.approx(expected)
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
+
+
+def test_sizes_beyond_the_best_are_tried():
+    now = 0.0
+
+    def work(instances, positions):
+        nonlocal now
+        now += instances / min(positions, 9000)  # the larger the faster, up to 9000
+
+    found = tune(Contender("plain", work), POSITIONS, 0.1, lambda: now)
+    assert max(found, key=lambda size: found[size]) == 16_384 < max(found)
+
+    def tried(best):
+        def falls(instances, positions):
+            nonlocal now
+            now += instances * (1 + abs(positions - best))
+
+        return list(tune(Contender("plain", falls), POSITIONS, 0.1, lambda: now))
+
+    assert tried(1024) == [256, 512, 1024, 2048, 4096]
+    assert max(tried(4096)) == 8192, "very large ones take long"
+    assert max(tried(8192)) == 16_384
 
 
 def test_a_machine_that_slows_down_does_not_change_the_ratios():
@@ -90,6 +113,13 @@ def test_smaller_shapes():
     for wrong in ("64", "x64", "0x64", "1x", "axb"):
         with pytest.raises(ValueError, match="LAYERSxHIDDEN"):
             shape_like(shape, wrong)
+
+
+def test_the_papers_prefix_is_timed_as_the_paper_reads_it():
+    shape = Shape(layers=1, hidden=16, heads=2)
+    assert shape.multiplexed(3, demultiplexer="index").config.pooling == "first"
+    assert shape.multiplexed(3, demultiplexer="index", pooling="mean").config.pooling == "mean"
+    assert shape.multiplexed(3, demultiplexer="gate").config.pooling == "mean"
 
 
 TINY = {"layers": 1, "hidden": 16, "heads": 2, "token_level": False}
@@ -150,10 +180,15 @@ def test_what_is_trained_can_be_timed(monkeypatch):
 
 
 def test_memory_of_its_own_process():
-    found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="gate")
+    found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="index", rounds=2)
     assert [row["group_size"] for row in found["results"]] == [1, 4]
     assert found["results"][0]["ratio"] == 1.0
-    assert all(row["peak"] >= row["model"] >= 0 for row in found["results"])
+    for row in found["results"]:
+        assert row["peak"] >= row["model"] >= 0
+        assert len(row["peaks"]) == 2
+        assert row["lowest"] <= row["ratio"] <= row["highest"]
+    with pytest.raises(ValueError, match="unknown demultiplexer 'gat'"):
+        run_memory(shape=TINY, group_sizes=[1], tokens=16, groups=8, demultiplexer="gat")
 
 
 def test_the_parts_make_up_the_pass():
@@ -163,6 +198,51 @@ def test_the_parts_make_up_the_pass():
     for row in found["results"]:
         assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
         assert row["encoder"] > row["head"], "two layers take longer than one small matrix"
+
+
+def test_the_parts_of_what_is_trained():
+    size = {"group_sizes": [2, 40], "tokens": 8, "groups": 2, "bf16": False}
+    found = run_parts(shape=TINY | {"token_level": True}, demultiplexer="index", hidden_dim=20, head_context=1, **size)
+    settings = found["settings"]
+    assert (settings["demultiplexer"], settings["hidden_dim"], settings["head_context"]) == ("index", 20, 1)
+    found = run_parts(model="sentiment", shape={}, **size)
+    assert found["settings"]["shape"]["layers"] == 4
+    assert [row["group_size"] for row in found["results"]] == [2], "it has 20 slots"
+    with pytest.raises(ValueError, match="for new models"):
+        run_parts(model="sentiment", shape={}, hidden_dim=20, **size)
+    with pytest.raises(ValueError, match="unknown demultiplexer"):
+        run_parts(shape=TINY, demultiplexer="gat", **size)
+
+
+def test_the_parts_from_texts_to_answers(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "train.jsonl").write_text('{"sentence": "a film .", "label": 1}\n' * 12)
+    found = run_text_parts(model="sentiment", task="sst2", group_sizes=[2, 3], bf16=False, data_dir=str(tmp_path))
+    assert [(row["name"], row["group_size"]) for row in found["results"]] == [
+        ("plain", 1),
+        ("gate", 1),
+        ("gate", 2),
+        ("gate", 3),
+    ]
+    assert all(row[part] > 0 for row in found["results"] for part in ("tokenise", "pad", "run", "answer"))
+
+
+def test_ratios_against_the_first_row():
+    def row(name, engine, ratio):
+        return {
+            "name": name,
+            "about": {"engine": engine},
+            "ratio": ratio,
+            "lowest": ratio - 0.5,
+            "highest": ratio + 0.5,
+        }
+
+    rows = [row("plain, torch", "torch", 1.0), row("plain, int8", "int8", 2.0), row("gate, int8", "int8", 7.0)]
+    assert against_first(rows) == [1.0, 2.0, 14.0]
+    assert ratio_titles(rows)[1:] == ["against plain, torch"]
+    assert ratio_cells(rows)[1:] == [["", "2.00x (1.50 to 2.50)"], ["7.00x (6.50 to 7.50)", "14.00x"]]
+    assert ratio_titles(rows[1:]) == ["against plain, same engine (lowest to highest)"], "one engine, one column"
+    assert ratio_cells(rows[1:])[1] == ["7.00x (6.50 to 7.50)"]
 
 
 def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
@@ -175,13 +255,23 @@ def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
         return {"name": name, "group_size": k, "ratio": ratio, "lowest": ratio, "highest": ratio, "about": about}
 
     results = [row("plain, torch", 1, 1.0), row("plain 1x64, torch", 1, 3.5), row("gate", 20, 18.0)]
-    settings = {"shape": {"layers": 4, "hidden": 256}, "lengths": "fixed:32"}
+    results += [row("plain, onnx", 1, 1.5), row("gate on onnx", 20, 16.0)]
+    for one in results[3:]:
+        one["about"]["engine"] = "onnx"
+    shape = {"layers": 4, "hidden": 256, "token_level": True}
+    settings = {"shape": shape, "lengths": "fixed:32", "texts": True}
     draw_speed({"results": results, "settings": settings}, tmp_path / "speed.png")
     left, right = (
         {(float(x), float(y)) for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
         for axes in figures[0].axes
     )
     assert {(20, 11), (40, 18), (20, 25), (20, 18), (0, 3.5)} <= left
-    assert {(20, 0.55), (40, 0.45), (20, 1.25), (20, 0.9)} <= right
+    assert {(1, 1.5), (20, 24)} <= left, "16 times plain onnx, which is 1.5 times plain torch"
+    assert (40, 40) in left, "the limit goes as far as the points do"
+    assert {(20, 0.55), (40, 0.45), (20, 0.9), (20, 0.8)} <= right
+    assert (20, 1.25) not in right, "smaller models against a larger one: no share of N"
     low, high = figures[0].axes[1].get_ylim()
-    assert low <= 0.45 < 1.25 < high, "all of them can be seen"
+    assert low <= 0.45 < 1.0 < high, "all of them can be seen"
+    title = figures[0].get_suptitle()
+    assert "tagging" in title
+    assert "texts" in title

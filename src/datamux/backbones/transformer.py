@@ -55,9 +55,13 @@ class TransformerBackbone(Backbone):
         flat = self._run(self._halves.lower, vectors.flatten(0, 1), None if mask is None else mask.flatten(0, 1))
         return flat.view(*vectors.shape[:-1], self.dim)
 
+    @property
+    def upper(self) -> nn.Module:
+        """What runs the mixture: the layers above `mux_layer`."""
+        return self.encoder if self._halves is None else self._halves.upper
+
     def encode(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        upper = self.encoder if self._halves is None else self._halves.upper
-        return self._run(upper, x, mask)
+        return self._run(self.upper, x, mask)
 
     def _run(self, encoder: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
         self._check_length(x)

@@ -22,12 +22,15 @@ from datamux.cli.output import check_can_draw, keep, show_table
 
 def frontier(
     task: Annotated[str, typer.Argument(help="A task (datamux ls tasks) or a file of your own.")],
-    model: Annotated[list[str], typer.Option("--model", "-m", help="Trained models; the plain one first.")],
+    model: Annotated[
+        list[str],
+        typer.Option("--model", "-m", help="Trained models, the plain one first. Default: those in the package."),
+    ] = [],
     name: Annotated[list[str], typer.Option("--name", help="A short name for each model, in the same order.")] = [],
     split: Split = ["validation"],
     engine: Engines = ["torch"],
     group_size: GroupSizes = [],
-    max_drop: Annotated[float, typer.Option(help="Points of accuracy that you can spare.")] = 1.0,
+    max_drop: Annotated[float, typer.Option(min=0, help="Points of accuracy that you can spare.")] = 1.0,
     groupings: Groupings = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds; everything runs in each.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one point in one round.")] = 1.0,
@@ -42,7 +45,7 @@ def frontier(
     """Score and time trained models at every group size, side by side, and recommend one for your accuracy budget."""
     from rich.console import Console
 
-    from datamux.evaluate.frontier import Point, measure_frontier, recommend
+    from datamux.evaluate.frontier import Point, measure_frontier
 
     check_can_draw(plot)
     notes = Console(stderr=True)
@@ -56,6 +59,7 @@ def frontier(
         groupings=groupings,
         rounds=rounds,
         seconds=seconds,
+        max_drop=max_drop,
         data_dir=data_dir,
         text=text,
         label=label,
@@ -80,11 +84,7 @@ def frontier(
             f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})",
             "*" if p.best else "",
         )
-        for p in sorted(points, key=lambda p: p.rate)
+        for p in sorted(points, key=lambda p: p.ratio)
     ]
     show_table(("", "score", "points lost", "instances/s", "against the first", "best"), rows)
-    choice = recommend(points, max_drop)
-    Console().print(
-        f"\nWithin {max_drop:g} points of {points[0].name}: use {choice.name} "
-        f"({choice.ratio:.1f} times as fast, {choice.drop:.2f} points lost)."
-    )
+    Console().print(f"\n{found['recommendation']['line']}")

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
+from datamux.demultiplexers import DEMULTIPLEXERS
+from datamux.errors import check_choice
 from datamux.evaluate.contenders import (
     FromIds,
     FromTexts,
@@ -14,14 +16,16 @@ from datamux.evaluate.contenders import (
     lengths_of,
     random_rows,
 )
-from datamux.evaluate.memory import measure_memory
+from datamux.evaluate.memory import MemoryPoint, measure_memory
 from datamux.evaluate.parts import measure_parts
 from datamux.evaluate.records import make_record
-from datamux.evaluate.rivals import new_rivals, on_engine, trained_rivals
+from datamux.evaluate.rivals import find_rivals, on_engine
 from datamux.evaluate.speed import Contender, Work, compare_speed
+from datamux.evaluate.text_parts import measure_text_parts
 from datamux.hub.loading import load_tokenizer
+from datamux.inference.exported import ExportedRuntime
 from datamux.inference.predictor import Predictor
-from datamux.inference.runtime import Runtime
+from datamux.inference.runtime import Runtime, TorchRuntime
 from datamux.inference.texts import Texts, max_tokens_of
 from datamux.tasks.task import get_task, load_split
 
@@ -54,21 +58,13 @@ def run_speed(
     if texts and (model is None or lengths.startswith("fixed")):
         raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
     options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context, "bypass": bypass}
-    if model is None:
-        rivals = new_rivals(Shape(**shape), max(group_sizes), demultiplexers, engines, **options)
-    elif any(options.values()):
-        raise ValueError("--hidden-dim, --head-context and --bypass are for new models: a trained one has its own")
-    else:
-        rivals = trained_rivals(model, engines)
-    rivals = rivals.with_smaller(also)
+    rivals = find_rivals(model, shape, group_sizes, demultiplexers, engines, **options).with_smaller(also)
     size = rivals.shape
     if texts and size.token_level:
         raise ValueError(
             "--texts is for classifiers: how long a tagger takes depends on what it finds; use `datamux frontier`"
         )
-    sizes = sorted({k for k in group_sizes if k <= rivals.capacity})
-    if not sizes:
-        raise ValueError(f"{model} has {rivals.capacity} slots; choose group sizes up to that")
+    sizes = rivals.sizes(group_sizes)
     config = rivals.plain["plain"].config
     with ExitStack() as stack:
         runtimes = {
@@ -117,20 +113,72 @@ def run_speed(
 
 
 def run_memory(
-    *, shape: dict[str, Any], group_sizes: Sequence[int], tokens: int, groups: int, demultiplexer: str
+    *,
+    shape: dict[str, Any],
+    group_sizes: Sequence[int],
+    tokens: int,
+    groups: int,
+    demultiplexer: str,
+    rounds: int = 3,
 ) -> dict[str, Any]:
-    """One point a group size; the ratio is to the first."""
+    """One row a group size, the median of `rounds` processes. Ratios are to the median of the first row."""
+    check_choice("demultiplexer", demultiplexer, DEMULTIPLEXERS)
     options = {"multiplexer": "sign", "demultiplexer": demultiplexer}
-    points = [measure_memory(Shape(**shape), k, groups=groups, tokens=tokens, **options) for k in group_sizes]
-    results = [asdict(point) | {"ratio": point.peak / points[0].peak} for point in points]
-    settings = {"shape": shape, "demultiplexer": demultiplexer}
+    seen: dict[int, list[MemoryPoint]] = {k: [] for k in group_sizes}
+    for _ in range(rounds):
+        for k, points in seen.items():
+            points.append(measure_memory(Shape(**shape), k, groups=groups, tokens=tokens, **options))
+    first = median(point.peak for point in seen[group_sizes[0]])
+    results = []
+    for k, points in seen.items():
+        peaks = [point.peak for point in points]
+        row = {"group_size": k, "groups": groups, "tokens": tokens, "model": median(point.model for point in points)}
+        ratios = {"ratio": median(peaks) / first, "lowest": min(peaks) / first, "highest": max(peaks) / first}
+        results.append(row | {"peak": median(peaks), "peaks": peaks} | ratios)
+    settings = {"shape": shape, "demultiplexer": demultiplexer, "rounds": rounds}
     return make_record("memory", recipe=None, results=results, settings=settings)
 
 
 def run_parts(
-    *, shape: dict[str, Any], group_sizes: Sequence[int], tokens: int, groups: int, bf16: bool
+    *,
+    shape: dict[str, Any],
+    group_sizes: Sequence[int],
+    tokens: int,
+    groups: int,
+    bf16: bool,
+    model: str | None = None,
+    demultiplexer: str = "gate",
+    hidden_dim: int | None = None,
+    head_context: int = 0,
 ) -> dict[str, Any]:
     """One row a group size."""
-    found = measure_parts(Shape(**shape), group_sizes, tokens=tokens, groups=groups, bf16=bf16)
-    settings = {"shape": shape, "tokens": tokens, "groups": groups, "bf16": bf16}
+    options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context}
+    rivals = find_rivals(model, shape, group_sizes, [demultiplexer], [], **options)
+    ((name, mixed),) = rivals.mixed.items()
+    if isinstance(mixed, ExportedRuntime):
+        raise ValueError(f"{model} is exported: its parts cannot be told apart; give the model that it was made from")
+    plain, sizes = rivals.plain["plain"], rivals.sizes(group_sizes)
+    found = measure_parts(plain, mixed, sizes, tokens=tokens, groups=groups, bf16=bf16)
+    settings = {"shape": asdict(rivals.shape), "tokens": tokens, "groups": groups, "bf16": bf16}
+    settings |= {"demultiplexer": name, "model": model}
+    settings |= {option: value for option, value in options.items() if value}
     return make_record("parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)
+
+
+def run_text_parts(
+    *, model: str, task: str, group_sizes: Sequence[int], bf16: bool, data_dir: str | None = None
+) -> dict[str, Any]:
+    """The plain model's row first, then one a group size."""
+    rivals = find_rivals(model, {}, group_sizes, [], [])
+    ((name, mixed),) = rivals.mixed.items()
+    tokenizer, given = load_tokenizer(model), inputs_of(load_split(get_task(task), "train", data_dir).first(POOL))
+    plain: Runtime = TorchRuntime(rivals.plain["plain"], bf16=bf16)
+    other: Runtime = mixed if isinstance(mixed, ExportedRuntime) else TorchRuntime(mixed, bf16=bf16)
+    config, tags = rivals.plain["plain"].config, rivals.shape.token_level
+    predictors = {
+        short: Predictor(runtime, tokenizer, config, token_level=tags)
+        for short, runtime in (("plain", plain), (name, other))
+    }
+    found = measure_text_parts(predictors, given, sorted({1, *rivals.sizes(group_sizes)}))
+    settings = {"shape": asdict(rivals.shape), "model": model, "lengths": task, "bf16": bf16}
+    return make_record("text parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)

@@ -60,6 +60,9 @@ class Shape:
         return plain_model(self.encoder(), self.token_level)
 
     def multiplexed(self, num_instances: int, **options: Any) -> PreTrainedModel:
+        """Options are those of MuxConfig. `index` reads the first position, as the paper does: it is faster so."""
+        if options.get("demultiplexer") == "index":
+            options = {"pooling": "first"} | options
         classes = {True: MuxForTokenClassification, False: MuxForSequenceClassification}
         config = MuxConfig(backbone_config=self.encoder().to_dict(), num_instances=num_instances, **options)
         return classes[self.token_level](config).eval()

@@ -1,6 +1,7 @@
 """Where the time of one pass goes: mixing, the encoder, taking apart, the head. Milliseconds a group.
 
-Hooks on the model's own modules note when each starts and ends; what is left is grouping and mixing.
+Hooks on the model's own modules note when each starts and ends; what is left is grouping, mixing, layers below
+`mux_layer`, and a bypass.
 """
 
 import time
@@ -12,8 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
-
-from datamux.evaluate.contenders import Shape
+from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,19 @@ class Parts:
 
 
 def measure_parts(
-    shape: Shape, group_sizes: Sequence[int], *, tokens: int, groups: int, rounds: int = 10, bf16: bool = False
+    plain: PreTrainedModel,
+    model: PreTrainedModel,
+    group_sizes: Sequence[int],
+    *,
+    tokens: int,
+    groups: int,
+    rounds: int = 10,
+    bf16: bool = False,
 ) -> list[Parts]:
     """Passes of `groups` full groups; plain and multiplexed take turns."""
-    capacity = max(group_sizes)
-    plain, model = shape.plain(), shape.multiplexed(capacity, multiplexer="sign")
-    words = torch.randint(5, shape.vocab_size, (groups * capacity, tokens), generator=torch.Generator().manual_seed(0))
-    names = {"encoder": model.mux.backbone.encoder, "demultiplexer": model.mux.demultiplexer, "head": model.mux.head}
+    shape, chance = (groups * max(group_sizes), tokens), torch.Generator().manual_seed(0)
+    words = torch.randint(5, plain.config.vocab_size, shape, generator=chance)
+    names = {"encoder": model.mux.backbone.upper, "demultiplexer": model.mux.demultiplexer, "head": model.mux.head}
     found = []
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16), watched(names) as spent:
         for k in group_sizes:

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from datamux.evaluate.ratios import against_first, is_plain
+
 # The paper's throughput at N instances a pass, against its 12L/768H model without multiplexing: that model's, and its
-# smaller models' (Section 5, A2), which gain by being small as well and so may lie above the limit.
+# smaller models' (Section 5, A2), which gain by being small as well, so that their share of N says nothing.
+LIKE_OURS = "the paper, 12L/768H, GPU"
 PAPER = {
-    "the paper, 12L/768H, GPU": ("k*", {20: 11.0, 40: 18.0}),
+    LIKE_OURS: ("k*", {20: 11.0, 40: 18.0}),
     "the paper, smaller models, GPU": ("k^", {20: 25.0}),
 }
 
@@ -14,46 +17,66 @@ MARKS = "osD^vP"  # of the engines
 
 
 def draw_speed(record: dict[str, Any], file: Path) -> None:
-    """Throughput against the group size, and how much of the possible N-fold gain was reached."""
+    """Throughput against the first row, by group size; and how much of the N-fold gain each engine reached."""
     pyplot = pyplot_without_window()
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    rows = [row for row in record["results"] if row["group_size"] > 1]
-    sizes = sorted({row["group_size"] for row in rows})
-    left.plot(sizes, sizes, ":", color="gray", label="the limit: N times")
-    for name in sorted({_series(row) for row in rows}):
-        own = [row for row in rows if _series(row) == name]
-        x, ratio = [row["group_size"] for row in own], [row["ratio"] for row in own]
-        below = [row["ratio"] - row["lowest"] for row in own]
-        above = [row["highest"] - row["ratio"] for row in own]
-        left.errorbar(x, ratio, [below, above], marker="o", capsize=3, label=name)
-        right.plot(x, [r / k for r, k in zip(ratio, x, strict=True)], "o-", label=name)
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), sharex=True, layout="constrained")
+    found = record["results"]
+    rows = [row | {"first": ratio} for row, ratio in zip(found, against_first(found), strict=True)]
+    mixed = [row for row in rows if row["group_size"] > 1]
+    plain = {row["about"]["engine"]: row["first"] for row in rows if is_plain(row)}
+    largest = max([row["group_size"] for row in mixed] + [k for _, points in PAPER.values() for k in points])
+    left.plot([1, largest], [1, largest], ":", color="gray", label="N times")
+    for name in dict.fromkeys(map(_series, mixed)):
+        own = [row for row in mixed if _series(row) == name]
+        sizes = [row["group_size"] for row in own]
+        spread = [
+            [row["first"] * (1 - row["lowest"] / row["ratio"]) for row in own],
+            [row["first"] * (row["highest"] / row["ratio"] - 1) for row in own],
+        ]
+        line = left.errorbar(sizes, [row["first"] for row in own], spread, marker="o", capsize=3, label=name)
+        alone = plain[own[0]["about"]["engine"]]
+        left.plot([1], [alone], "x", color=line[0].get_color())  # the plain model on that engine
+        right.plot(sizes, [row["ratio"] / row["group_size"] for row in own], "o-", label=name)
     for name, (mark, points) in PAPER.items():
         left.plot(list(points), list(points.values()), mark, markersize=9, label=name)
-        right.plot(list(points), [ratio / k for k, ratio in points.items()], mark, markersize=9)
-    for row in record["results"]:
+    paper = PAPER[LIKE_OURS]
+    right.plot(list(paper[1]), [ratio / k for k, ratio in paper[1].items()], paper[0], markersize=9)
+    for row in rows:
         if row["name"].startswith("plain "):  # of another size: what a user could do instead
-            left.axhline(row["ratio"], linestyle="--", color="gray", linewidth=1)
-            place = (0.97, row["ratio"])  # across the picture, and as high as its line
-            left.text(*place, row["name"], transform=left.get_yaxis_transform(), fontsize=8, ha="right", va="bottom")
+            left.axhline(row["first"], linestyle="--", color="gray", linewidth=1)
+            place = (0.99, row["first"])  # across the picture, and as high as its line
+            left.text(*place, row["name"], transform=left.get_yaxis_transform(), fontsize=7, ha="right", va="bottom")
     right.axhline(1.0, linestyle=":", color="gray")
-    right.set_ylim(0, 1.35)
-    left.set(xlabel="instances a pass (N)", ylabel="times the plain model's throughput")
-    right.set(xlabel="instances a pass (N)", ylabel="efficiency: share of the limit, ratio / N")
-    shape, lengths = record["settings"]["shape"], record["settings"]["lengths"]
-    figure.suptitle(f"{shape['layers']}L/{shape['hidden']}H, {lengths}, against the plain model at its best batch size")
-    left.legend(fontsize=8)
+    right.set_ylim(0, max(1.1, *(1.05 * row["ratio"] / row["group_size"] for row in mixed)))
+    left.set(xlabel="instances a pass (N); x: the plain model", ylabel=f"times the throughput of {rows[0]['name']}")
+    right.set(xlabel="instances a pass (N)", ylabel="share of N times, same engine")
+    figure.suptitle(f"{speed_title(record['settings'])}, against the plain model at its best batch size", fontsize=10)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-    pyplot.close(figure)
+    _save(figure, file)
+
+
+def speed_title(settings: dict[str, Any]) -> str:
+    """The shape, what is asked of it, and from what."""
+    source = "from texts to answers" if settings["texts"] else "from token ids"
+    return f"{shape_title(settings)}, {source}, lengths {settings['lengths']}"
+
+
+def shape_title(settings: dict[str, Any]) -> str:
+    shape, near = settings["shape"], settings.get("head_context")
+    title = f"{shape['layers']}L/{shape['hidden']}H" + (", tagging" if shape["token_level"] else "")
+    title += f" with {near} neighbours on either side" if near else ""
+    title += ", with a bypass" if settings.get("bypass") else ""
+    return title + (f", demultiplexer {settings['hidden_dim']} wide" if settings.get("hidden_dim") else "")
 
 
 def draw_frontier(record: dict[str, Any], file: Path) -> None:
     """Accuracy against throughput: a colour a model, a mark an engine, the best points ringed."""
     pyplot = pyplot_without_window()
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    rows = record["results"]
+    figure, axes = pyplot.subplots(figsize=(11, 5.5), layout="constrained")
+    # Instances a second as they would be had the machine not slowed down: what the stars go by.
+    rows = [row | {"rate": record["results"][0]["rate"] * row["ratio"]} for row in record["results"]]
     models, engines = list(dict.fromkeys(row["model"] for row in rows)), list(dict.fromkeys(r["engine"] for r in rows))
     for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
         own = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
@@ -72,10 +95,14 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     axes.set(xlabel="instances a second, texts to answers", ylabel="score, percent")
     axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside right upper", fontsize=8)
+    _save(figure, file)
+
+
+def _save(figure: Any, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=120, metadata={"Software": None})
-    pyplot.close(figure)
+    pyplot_without_window().close(figure)
 
 
 def _series(row: dict[str, Any]) -> str:

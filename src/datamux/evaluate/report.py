@@ -48,7 +48,7 @@ def evaluate_model(
     check_choice("filler", filler, get_args(Filler))
     wanted: Filler = "repeat" if filler == "repeat" else "nothing"
     chosen = find_task(task, splits, text, label, token_level)
-    recipe = _json(Path(name) / "recipe.json")
+    recipe = read_json(Path(name) / "recipe.json")
     if chosen.kind == "text":
         if swapped:
             raise ValueError("swapped is for tasks with labels, not for a corpus")
@@ -75,7 +75,7 @@ def evaluate_model(
         task=chosen.name,
         splits=list(splits),
         evaluation={"groupings": groupings, "filler": filler, "bf16": bf16} | ({"swapped": True} if swapped else {}),
-        training=_json(Path(name) / "training.json") or [],
+        training=read_json(Path(name) / "training.json") or [],
     )
 
 
@@ -83,7 +83,7 @@ def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[R
     """Examples as rows, tokenised for the model `name`, with the labels that it knows."""
     problem: Any = config.problem_type or "single_label_classification"
     labels = Labels(tuple(config.id2label.values()), problem, numbered=task.label_names is not None)
-    recipe = _json(Path(name) / "recipe.json")
+    recipe = read_json(Path(name) / "recipe.json")
     tokenizer = load_tokenizer(name)
     max_tokens = recipe["model"]["max_tokens"] if recipe else max_tokens_of(tokenizer, config)
     return encode_examples(examples, labels, tokenizer, max_tokens), labels
@@ -116,6 +116,6 @@ def find_task(
     return get_task(task)
 
 
-def _json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
     """What is kept beside a model, where it is: its recipe, or how its training went."""
     return json.loads(file.read_text()) if file.exists() else None

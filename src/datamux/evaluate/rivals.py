@@ -8,6 +8,8 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from datamux.demultiplexers import DEMULTIPLEXERS
+from datamux.errors import check_choice
 from datamux.evaluate.contenders import Shape, engine, plain_model
 from datamux.hub import MuxConfig
 from datamux.hub.loading import load_config
@@ -26,6 +28,13 @@ class Rivals:
     mixed: dict[str, PreTrainedModel | ExportedRuntime]
     engines: list[str]
 
+    def sizes(self, wanted: Sequence[int]) -> list[int]:
+        """The group sizes among `wanted` that there are slots for."""
+        sizes = sorted({k for k in wanted if k <= self.capacity})
+        if not sizes:
+            raise ValueError(f"the model has {self.capacity} slots; choose group sizes up to that")
+        return sizes
+
     def with_smaller(self, specs: Sequence[str]) -> "Rivals":
         """Plain models of other shapes besides."""
         plain = dict(self.plain)
@@ -34,6 +43,22 @@ class Rivals:
             encoder.id2label = self.plain["plain"].config.id2label
             plain[f"plain {spec}"] = plain_model(encoder, self.shape.token_level)
         return replace(self, plain=plain)
+
+
+def find_rivals(
+    model: str | None,
+    shape: dict[str, Any],
+    group_sizes: Sequence[int],
+    demultiplexers: Sequence[str],
+    engines: Sequence[str],
+    **options: Any,
+) -> Rivals:
+    """A trained model, or new ones of this shape with these options, and the plain one."""
+    if model is None:
+        return new_rivals(Shape(**shape), max(group_sizes), demultiplexers, engines, **options)
+    if any(options.values()):
+        raise ValueError("--hidden-dim, --head-context and --bypass are for new models: a trained one has its own")
+    return trained_rivals(model, engines)
 
 
 def trained_rivals(name: str, engines: Sequence[str]) -> Rivals:
@@ -77,6 +102,8 @@ def new_rivals(
     """Models of this shape with random weights, which take the same time."""
     if head_context and not shape.token_level:
         raise ValueError("--head-context is what a tagging head sees: give --tagging too")
+    for name in demultiplexers:
+        check_choice("demultiplexer", name, DEMULTIPLEXERS)
     own = {} if hidden_dim is None else {"hidden_dim": hidden_dim}
     options = {"multiplexer": "sign", "demultiplexer_options": own, "head_context": head_context, "bypass": bypass}
     mixed = {name: shape.multiplexed(capacity, demultiplexer=name, **options) for name in demultiplexers}

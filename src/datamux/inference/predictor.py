@@ -8,6 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
@@ -131,13 +132,16 @@ class Predictor:
         window = tokenised.result()
         bar.learn(window)
         for rows, logits in run_passes(self.runtime, window.rows, k, positions=self.positions, memory=self.memory):
-            if window.words is None:
-                found = label_answers(logits, self.names, self.problem, top_k)
-            else:
-                texts, words = [window.texts[row] for row in rows], [window.words[row] for row in rows]
-                found = span_answers(texts, words, logits, self.names)
+            found = self.answers(window, rows, logits, top_k)
             bar.advance(sum(window.lengths[row] for row in rows))
             yield from ((start + row, answer) for row, answer in zip(rows, found, strict=True))
+
+    def answers(self, window: Window, rows: Sequence[int], logits: Tensor, top_k: int = 1) -> list[Answer]:
+        """What the logits of these rows of a window say."""
+        if window.words is None:
+            return label_answers(logits, self.names, self.problem, top_k)
+        texts, words = [window.texts[row] for row in rows], [window.words[row] for row in rows]
+        return span_answers(texts, words, logits, self.names)
 
 
 class Progress:
