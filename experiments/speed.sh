@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Throughput and memory as they were measured; records go to experiments/results/speed. Run nothing else meanwhile.
-#   DATAMUX_DATA=... experiments/speed.sh [MODEL]      MODEL: a trained small SST-2 model, for the run from texts to answers
+#   DATAMUX_DATA=... experiments/speed.sh [MODEL]      MODEL: a trained SST-2 model of capacity 40, from texts to answers
 set -eu
 cd "$(dirname "$0")/.."
 records=experiments/results/speed
@@ -27,6 +27,7 @@ speed tagging-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 $ours 
 speed tagging-as-trained-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 $ours --tagging --head-context 2 -k 20
 speed engines-4l-256h-32-tokens $small --lengths fixed:32 $ours -k 10 -k 20 \
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
+speed sst2-texts-sentiment --model sentiment --texts --lengths sst2
 [ -z "${1:-}" ] || speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
 bench memory memory-12l-768h
 bench memory memory-12l-768h-index --demultiplexer index
@@ -35,4 +36,5 @@ bench parts parts-4l-256h-32-tokens-as-trained --hidden-dim 1024
 bench parts parts-4l-768h-128-tokens --layers 4 --hidden 768 --heads 12 --tokens 128 --groups 8 --bf16
 bench parts parts-12l-768h-128-tokens $base --tokens 128 --groups 8 --bf16
 bench parts parts-tagging-12l-768h-128-tokens $base --tokens 128 --groups 8 --bf16 --tagging -k 20
+bench parts parts-sst2-texts-sentiment --model sentiment --texts --lengths sst2
 [ -z "${1:-}" ] || bench parts parts-sst2-texts-4l-256h --model "$1" --texts --lengths sst2
