@@ -1,4 +1,4 @@
-"""Write docs/results.md, docs/models.md, and the tables in README.md and docs/vision.md, from the run records.
+"""Write docs/results.md, docs/models.md, tables in README.md and docs/vision.md, and plots, from the run records.
 
 `make results` runs it; with `--check` it only compares, and says what is out of date.
 """
@@ -8,7 +8,8 @@ import sys
 from pages.aims import quality_aims, speed_aims
 from pages.common import DOCS, ROOT, fill
 from pages.models import models_page, zoo_table
-from pages.quality import ablation_sections, draw_growth, growth_section, quality_sections, table
+from pages.plots import stale_plots
+from pages.quality import ablation_sections, growth_section, quality_sections, table
 from pages.speed import frontier_section, speed_section
 from pages.swapped import swapped_section
 from pages.vision import vision
@@ -54,8 +55,10 @@ def main() -> int:
         stale.append(str(file.relative_to(ROOT)))
         if "--check" not in sys.argv:
             file.write_text(text)
-    if "--check" not in sys.argv:
-        draw_growth()
+    for plot in stale_plots():
+        stale.append(str(plot.file.relative_to(ROOT)))
+        if "--check" not in sys.argv:
+            plot.redraw()
     if "--check" in sys.argv and stale:
         print(f"out of date: {', '.join(stale)}; run `make results`")
         return 1

@@ -7,12 +7,13 @@ the rows of a family are compared with the best of its rows whose name starts wi
 import re
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean, pstdev
 
 import numpy as np
 
 from datamux.evaluate.records import read_record
-from pages.common import DOCS, RESULTS, TITLES, minutes
+from pages.common import RESULTS, TITLES, minutes
 
 SIZES = (1, 2, 5, 10, 20, 40)
 ABLATIONS = {
@@ -181,7 +182,7 @@ def ablation_sections() -> list[str]:
     return lines
 
 
-def draw_growth() -> None:
+def draw_growth(file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -196,4 +197,5 @@ def draw_growth() -> None:
     axes.set_title("Retrieval warm-up: how fast the group size grows")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(DOCS / "growth.png", dpi=120, metadata={"Software": None})
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
