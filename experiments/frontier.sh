@@ -2,7 +2,7 @@
 # Accuracy against throughput of the models that small.sh, pretrained.sh and zoo.sh trained. Run nothing else meanwhile.
 #   DATAMUX_DATA=... experiments/frontier.sh TASK      TASK: sst2 banking77 conll2003
 #   ENGINES="bf16 int8" ...    on which engines;   ROUNDS=5 ...    of three by default
-# The record goes to experiments/results/frontier, the picture to docs.
+# The record goes to experiments/results/frontier; `make results` draws it.
 set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=0 runs=${RUNS:-runs}
@@ -30,4 +30,4 @@ add "small 4L/256H, mixed" "$zoo"
 add "small 1L/64H" "$task-plain-1x64-taught-seed$seed"
 add "words alone" "$task-plain-0x256-seed$seed"
 $datamux frontier "$task" "${models[@]}" $splits $(printf -- '--engine %s ' ${ENGINES:-bf16 int8}) --rounds "${ROUNDS:-3}" --seconds 0.5 --groupings 2 \
-  --record "experiments/results/frontier/$task.json" --plot "docs/frontier-$task.png" --max-drop 2.0
+  --record "experiments/results/frontier/$task.json" --max-drop 2.0

@@ -14,7 +14,4 @@ for figure in $FIGURES; do
   esac
   .venv/bin/python experiments/keep_record.py "$OUT/$figure.json"
 done
-for figure in $FIGURES; do # at the end: the speeds stand beside the others' accuracy
-  .venv/bin/datamux reproduce "$figure" --show --plot "docs/$figure.png"
-done
 .venv/bin/python experiments/report.py
