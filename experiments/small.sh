@@ -37,7 +37,7 @@ esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
 if [ "$masked" = true ]; then # attention has to be used
   start=$runs/warmup-n$n-masked-seed0
-  $datamux train "small/warmup-n$n" -o "$start" --set model.tokenizer="$warm/tokenizer" --set warmup.mask_rate=0.15
+  $datamux train "small/warmup-n$n" -o "$start" --set model.tokenizer="$tokenizer" --set warmup.mask_rate=0.15
 fi
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
