@@ -59,6 +59,7 @@ def build(
     settings: ModelSettings, task: str, *, vocab_size: int, labels: Labels | None = None, seed: int = 0
 ) -> PreTrainedModel:
     """The multiplexed model of a recipe for `task` ("retrieval", "sequence-classification", ...)."""
+    _check_kept_layers(settings)
     torch.manual_seed(seed)
     options: dict[str, Any] = {
         "num_instances": settings.num_instances,
@@ -94,6 +95,19 @@ def build(
     model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
     copy_weights(start, model)
     return model
+
+
+def _check_kept_layers(settings: ModelSettings) -> None:
+    if not settings.keep_layers:
+        return
+    if not settings.start:
+        raise ValueError("model.keep_layers cuts a start model: set model.start, or model.layers for a new one")
+    config = load_config(settings.start)
+    layers = (config.backbone_config if is_ours(config) else config).num_hidden_layers
+    if not 1 <= settings.keep_layers <= layers:
+        raise ValueError(
+            f"model.keep_layers must be 1 to {layers}, the layers of {settings.start}, got {settings.keep_layers}"
+        )
 
 
 def is_ours(config: PreTrainedConfig) -> bool:
