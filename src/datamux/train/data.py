@@ -1,5 +1,6 @@
 """The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,6 +17,8 @@ from datamux.tasks.labels import Labels
 from datamux.tasks.task import Examples, Task, corpus_task, find_labels_of, load_split, read_corpus
 from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
+
+logger = logging.getLogger(__name__)
 
 
 def first_process_first() -> AbstractContextManager[None]:
@@ -64,6 +67,8 @@ def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples
     """
     train = load_split(task, "train", data_dir)
     labels = find_labels_of(task, train)
+    kind = "tags, one a word, of " if task.kind == "token" else ""
+    logger.info("%s, column %r: %s%s", train.source, train.label_column, kind, labels)
     try:
         return train, load_split(task, "validation", data_dir).first(rows), labels
     except FileNotFoundError:
