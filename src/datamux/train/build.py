@@ -1,7 +1,7 @@
 """From a recipe to a tokenizer and a model: new, from a pretrained encoder, or from an earlier run of ours."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -149,11 +149,12 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
     return fresh
 
 
-def copy_head(teacher: PreTrainedModel, model: PreTrainedModel) -> None:
-    """Start with the head of a teacher that is one of ours; it has the same labels, or it would not be the teacher."""
+def copy_head(teacher: PreTrainedModel, model: PreTrainedModel, order: Sequence[int]) -> None:
+    """Start with the head of a teacher that is one of ours; `order` has the teacher's number of each of our labels."""
     if not is_ours(teacher.config):
         return
     given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
+    given |= {name: value[list(order)] for name, value in given.items() if name.startswith("mux.head.out.")}
     own = model.state_dict()
     names = {name for name in own if name.startswith("mux.head.")}
     if names == given.keys() and all(own[name].shape == value.shape for name, value in given.items()):
