@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import torch
 
-from datamux.errors import check_choice
+from datamux.errors import check_at_least_one, check_choice
 from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.grouping import Filler
@@ -44,6 +44,8 @@ def evaluate_model(
     """A run record with one row a group size."""
     name = find_model(name)
     check_choice("filler", filler, get_args(Filler))
+    for size in group_sizes:
+        check_at_least_one("group_size", size)
     wanted: Filler = "repeat" if filler == "repeat" else "nothing"
     chosen = find_task(task, splits, text, label, token_level)
     recipe = _json(Path(name) / "recipe.json")
