@@ -222,6 +222,19 @@ def test_upper_layers_are_cut_off(tmp_path, sentences):
     assert all(final.state_dict()[name].equal(whole[name]) for name in kept)
 
 
+def test_a_failed_first_try_does_not_lock_its_folder(tmp_path, corpus, sentences):
+    task = own_task(sentences, ["text"], "label")
+    warmup = {"steps": 1, "corpus": str(corpus), "tokens": 8, "groups": 2}
+    wrong = recipe(model=TINY["model"] | {"keep_layers": 9}, warmup=warmup)
+    with pytest.raises(ValueError, match="keep_layers"):
+        train(wrong, tmp_path / "run", task=task)
+    right = recipe(model=TINY["model"] | {"vocab_size": 60}, warmup=warmup)
+    final = train(right, tmp_path / "run", task=task)
+    assert load_model(str(final)).config.backbone_config.vocab_size == 60, "the first try's word pieces are forgotten"
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        train(wrong, tmp_path / "run", task=task)
+
+
 class OneBadSlot:
     """Answers every row rightly, but those in slot 1, which it answers wrongly."""
 
@@ -280,6 +293,11 @@ def test_clear_errors(tmp_path, sentences):
     words.write_text(json.dumps({"tokens": ["a"], "tags": ["O"]}))
     with pytest.raises(ValueError, match="classifies texts, and words is a task that tags tokens"):
         evaluate_model(str(final), str(words), text=["tokens"], label="tags")
+    for settings in ({"model": TINY["model"] | {"start": "runs/none"}}, {"task": {"steps": 1, "teacher": "runs/none"}}):
+        with pytest.raises(FileNotFoundError, match="no such folder or Hub name: runs/none"):
+            train(recipe(**{"task": {"steps": 1}} | settings), tmp_path / "f", task=task)
+    with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
+        evaluate_model(str(final), str(sentences["validation"]), group_sizes=[0])
     swapped = tmp_path / "swapped.csv"
     swapped.write_text("text,label\nx,yes\ny,no\n")
     with pytest.raises(ValueError, match=r"the teacher .* has the labels"):
