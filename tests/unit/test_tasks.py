@@ -20,7 +20,8 @@ from datamux.tasks.task import (
     own_task,
     read_corpus,
 )
-from datamux.train.data import corpus_lines, find_corpus, task_examples
+from datamux.train.data import corpus_lines, corpus_words, find_corpus, find_tokenizer, task_examples
+from datamux.train.recipe import parse_recipe
 
 
 @pytest.mark.parametrize(
@@ -260,6 +261,28 @@ def test_labels_from_the_hub_get_their_names(monkeypatch):
     assert asked[-1] == (("leondz/wnut_17",), "train", "refs/convert/parquet")
 
 
+def test_a_corpus_from_the_hub_is_read_no_further_than_needed(monkeypatch, tmp_path, tokenizer):
+    import datasets
+
+    read = []
+
+    def load_dataset(*name, split, streaming):
+        if split != "train":
+            raise ValueError(f"Bad split: {split}")
+        assert (name, streaming) == (("wikimedia/wikipedia", "20231101.en"), True)
+        return ({"text": read.append(i) or "good film the plot"} for i in range(1_000_000))
+
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    words = corpus_words(get_task("wikipedia_en"), "train", None, tokenizer, tokens=4, max_words=3000)
+    assert len(words) == 3000
+    assert len(read) < 2000
+    read.clear()
+    recipe = parse_recipe({"warmup": {"steps": 1, "max_words": 3000}, "model": {"vocab_size": 50}})
+    assert len(find_tokenizer(recipe, tmp_path, None, None)) > 5
+    assert len(read) < 4000  # every fourth text
+
+
 def test_words_in_a_csv(tmp_path):
     (tmp_path / "w.csv").write_text("words,tags\nanna lives,B-PER O\n")
     examples = load_split(own_task({"train": tmp_path / "w.csv"}, ["words"], "tags", token_level=True), "train")
@@ -301,6 +324,21 @@ def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
     assert len(train) == 22
     assert not set(train.texts) & set(held_out.texts)
     assert labels.names == ("b", "rare")  # of all rows
+
+
+def test_too_little_data_is_said(tmp_path, tokenizer, caplog):
+    same = write(tmp_path, "same.jsonl", [{"text": "x", "label": "a"}] * 5)
+    with pytest.raises(BadFile, match=r"same\.jsonl, column 'label': all rows have the label 'a'"):
+        task_examples(own_task({"train": same}, ["text"], "label"), None, 10)
+    number = write(tmp_path, "number.jsonl", [{"text": "x", "label": 0.5}])
+    with pytest.raises(BadFile, match=r"number\.jsonl: has one row alone"):
+        task_examples(own_task({"train": number}, ["text"], "label"), None, 10)
+    (tmp_path / "short.txt").write_text("good film\nbad plot\n")
+    corpus = corpus_task(str(tmp_path / "short.txt"))
+    with pytest.raises(ValueError, match=r"the corpus short has 2 word pieces \(train\), and one row takes 4: give"):
+        corpus_words(corpus, "train", None, tokenizer, tokens=4, max_words=100)
+    assert len(corpus_words(corpus, "validation", None, tokenizer, tokens=4, max_words=100)) == 2
+    assert "(validation), and one row takes 4: the warm-up is not evaluated" in caplog.text
 
 
 def test_words_that_are_cut_off_are_kept_for_scoring(tokenizer):

@@ -165,8 +165,7 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
     """The examples of one split. Raises `FileNotFoundError` where there is no such split."""
     file = find_file(task, split, data_dir)
     if task.kind == "text":
-        lines = list(read_lines(file)) if file is not None else [r["text"] for r in _from_hub(task, split)]
-        return Examples([line for line in lines if line.strip()])
+        return Examples(list(read_corpus(task, split, data_dir)))
     rows = read_rows(file) if file is not None else _from_hub(task, split)
     return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
 
@@ -185,10 +184,13 @@ def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None =
 
 
 def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:
-    """The lines of one split of a corpus, read as they are needed where there is a file; or the texts of any task."""
-    file = find_file(corpus, split, data_dir)
-    if corpus.kind == "text" and file is not None:
-        return read_lines(file)
+    """The lines of one split of a corpus, read as they are needed; or the texts of any task."""
+    if corpus.kind == "text":
+        file = find_file(corpus, split, data_dir)
+        if file is not None:
+            return read_lines(file)
+        rows = _load_from_hub(corpus, split, streaming=True)  # all of Wikipedia would not fit
+        return (row["text"] for row in rows if row["text"].strip())
     examples = load_split(corpus, split, data_dir)
     texts = (" ".join(map(str, text)) if isinstance(text, list) else text for text in examples.texts)
     return chain(texts, examples.pairs or ())
@@ -232,26 +234,13 @@ def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
 
 
 def _from_hub(task: Task, split: str) -> list[Row]:
-    try:
-        from datasets import ClassLabel, Sequence, load_dataset
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
-    if not task.hub:
-        raise FileNotFoundError(f"no {split} split of {task.name}")
-    hub_split = task.hub_splits.get(split, split)
-    try:
-        try:
-            data = load_dataset(*task.hub, split=hub_split)
-        except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
-            data = load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet")
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise FileNotFoundError(
-            f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
-            f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{task.name}/{split}.jsonl"
-        ) from error
+    """All rows of a split on the Hub, with the names of their labels where we do not know them."""
+    data = _load_from_hub(task, split)
     rows: list[Row] = list(data)
     if task.label is None:
         return rows
+    from datasets import ClassLabel, Sequence
+
     feature = data.features.get(task.label)
     if isinstance(feature, Sequence) and isinstance(feature.feature, ClassLabel):
         names = feature.feature.names
@@ -259,3 +248,24 @@ def _from_hub(task: Task, split: str) -> list[Row]:
     elif isinstance(feature, ClassLabel) and task.label_names is None:
         rows = [row | {task.label: feature.names[row[task.label]]} for row in rows]
     return rows
+
+
+def _load_from_hub(task: Task, split: str, **how: Any) -> Any:
+    try:
+        from datasets import load_dataset
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
+    if not task.hub:
+        raise FileNotFoundError(f"no {split} split of {task.name}")
+    file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else SUFFIXES)[0]}"
+    hub_split = task.hub_splits.get(split, split)
+    try:
+        try:
+            return load_dataset(*task.hub, split=hub_split, **how)
+        except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
+            return load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet", **how)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise FileNotFoundError(
+            f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
+            f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{file}"
+        ) from error

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
+from datamux.tasks.rows import Chunks, encode_examples
 from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
+from datamux.train.data import cached, corpus_words, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
 from datamux.train.teachers import load_teacher, order_of, teach, with_teacher
@@ -86,14 +87,10 @@ def warm_up(
         return final
     settings = recipe.warmup
     corpus = find_corpus(settings.corpus, task)
+    read = partial(corpus_words, corpus, data_dir=data_dir, tokenizer=tokenizer, tokens=settings.tokens)
     with first_process_first():
-        words = cached(
-            folder / "corpus.pt",
-            lambda: encode_corpus(corpus_lines(corpus, "train", data_dir), tokenizer, settings.max_words),
-        )
-    held_out = encode_corpus(
-        corpus_lines(corpus, "validation", data_dir), tokenizer, recipe.run.eval_rows * settings.tokens
-    )
+        words = cached(folder / "corpus.pt", lambda: read("train", max_words=settings.max_words))
+    held_out = read("validation", max_words=recipe.run.eval_rows * settings.tokens)
     model = build(recipe.model, "retrieval", vocab_size=len(tokenizer), seed=recipe.run.seed)
     objective = RetrievalObjective(
         kind="one" if settings.objective == "one" else "all",
