@@ -24,6 +24,11 @@ from datamux.train.recipe import ModelSettings
 
 logger = logging.getLogger(__name__)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+BERT_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # as most families call them
+DROPOUTS = {
+    "distilbert": ("dropout", "attention_dropout"),
+    "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
+}
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -> PreTrainedTokenizerBase:
@@ -48,11 +53,18 @@ def new_encoder_config(settings: ModelSettings, vocab_size: int) -> PreTrainedCo
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.hidden,
-        hidden_dropout_prob=settings.dropout,
-        attention_probs_dropout_prob=settings.dropout,
         max_position_embeddings=max(512, settings.max_tokens),
     )
+    _set_dropout(config, settings.dropout)
     return config
+
+
+def _set_dropout(config: PreTrainedConfig, dropout: float) -> None:
+    for name in DROPOUTS.get(config.model_type, BERT_DROPOUTS):
+        if hasattr(config, name):
+            setattr(config, name, dropout)
+        else:
+            logger.warning("model.dropout does not reach %s: it has no %s", config.model_type, name)
 
 
 def build(
@@ -82,9 +94,7 @@ def build(
         return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
     start = _load_start(settings)
     encoder_config = start.config.backbone_config if is_ours(start.config) else start.config
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        if hasattr(encoder_config, name):
-            setattr(encoder_config, name, settings.dropout)
+    _set_dropout(encoder_config, settings.dropout)
     if settings.keep_layers:
         encoder_config.num_hidden_layers = settings.keep_layers
     if vocab_size > encoder_config.vocab_size:
