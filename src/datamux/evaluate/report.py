@@ -51,6 +51,7 @@ def evaluate_model(
     recipe = _json(Path(name) / "recipe.json")
     if chosen.kind == "text":
         model = load_model(name).to("cuda" if torch.cuda.is_available() else "cpu")
+        config: Any = model.config
         sizes = list(group_sizes) or default_sizes(model.config.num_instances)
         tokens = recipe["warmup"]["tokens"] if recipe else 32
         lines = chain.from_iterable(read_corpus(chosen, split, data_dir) for split in splits)
@@ -70,9 +71,22 @@ def evaluate_model(
         results=[quality.as_dict() for quality in found],
         task=chosen.name,
         splits=list(splits),
+        encoder=_encoder(config),
         evaluation={"groupings": groupings, "filler": filler, "bf16": bf16},
         training=_json(Path(name) / "training.json") or [],
     )
+
+
+def _encoder(config: Any) -> dict[str, Any]:
+    """The encoder as it is: a recipe that starts from a pretrained one does not say its sizes."""
+    encoder = getattr(config, "backbone_config", config)
+    return {
+        "family": encoder.model_type,
+        "layers": encoder.num_hidden_layers,
+        "hidden": encoder.hidden_size,
+        "heads": encoder.num_attention_heads,
+        "vocab_size": encoder.vocab_size,
+    }
 
 
 def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[Rows, Labels]:
