@@ -65,7 +65,7 @@ def test_has_the_papers_sizes(name):
 
 
 def two_steps(name: str, folder: Path, out: Path, overrides: list[str]) -> Path:
-    recipe = load_recipe(name, overrides)
+    recipe = load_recipe(name, [*overrides, "model.needs_start=false"])  # two steps need no warm-up
     recipe = replace(recipe, model=replace(recipe.model, tokenizer=str(folder / "tokenizer"), max_tokens=8))
     recipe = replace(
         recipe,
@@ -89,6 +89,11 @@ def test_two_steps(name, folder, tmp_path):
     assert (training["stage"], training["steps"]) == (section, 2)
     assert training["reached"] == {str(n): 0}, "the paper starts at N and stays there"
     assert json.loads((final / "recipe.json").read_text())[section]["learning_rate"] == rate
+
+
+def test_tasks_start_from_the_warm_up():
+    for name in PAPER:
+        assert load_recipe(name).model.needs_start == (not name.endswith("/warmup")), name
 
 
 def test_two_steps_at_full_width(folder, tmp_path):

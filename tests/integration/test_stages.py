@@ -10,12 +10,14 @@ from safetensors.torch import load_file
 from test_training import FILL, GOOD, write_sentences
 
 from datamux.evaluate.quality import measure_quality
+from datamux.evaluate.records import provenance
 from datamux.evaluate.report import evaluate_model
 from datamux.hub.loading import load_model
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows
-from datamux.tasks.task import own_task
+from datamux.tasks.task import load_split, own_task
 from datamux.train import stages
+from datamux.train.build import train_tokenizer
 from datamux.train.recipe import parse_recipe
 from datamux.train.stages import train
 from datamux.train.trainer import MuxTrainer, SimilarLengths
@@ -106,6 +108,13 @@ def test_all_kinds_of_labels_and_pairs(tmp_path, label, metric):
     assert found["results"][0]["rows"] == 60
 
 
+def test_records_name_the_gpus(monkeypatch):
+    assert "gpus" not in provenance()["hardware"] or torch.cuda.is_available()
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: f"GPU {number}")
+    assert provenance()["hardware"]["gpus"] == ["GPU 0", "GPU 1"]
+
+
 def test_early_stopping_counts_late(tmp_path, sentences):
     settings = recipe(
         task={"steps": 400, "learning_rate": 0.0, "patience": 2, "threshold": 100.0},
@@ -181,6 +190,28 @@ def test_a_run_broken_off_in_either_stage_goes_on_exactly(tmp_path, corpus, sent
     assert all(tensor.equal(resumed[name]) for name, tensor in straight.items())
 
 
+def test_bf16_learns_and_goes_on_exactly(tmp_path, sentences, monkeypatch):
+    task = own_task(sentences, ["text"], "label")
+    words = train_tokenizer(load_split(task, "train").texts, 200, lowercase=True)
+    words.save_pretrained(tmp_path / "words")
+    settings = recipe(
+        model=TINY["model"] | {"tokenizer": str(tmp_path / "words")},
+        task={"steps": 40, "learning_rate": 1e-2, "groups": 8, "min_rows": 24},
+        run=TINY["run"] | {"bf16": True, "save_steps": 15},
+    )
+    model = train(settings, tmp_path / "straight", task=task)
+    straight = load_file(model / "model.safetensors")
+    assert {tensor.dtype for tensor in straight.values()} == {torch.float32}, "only the arithmetic is in bf16"
+    (stage,) = json.loads((model / "training.json").read_text())
+    losses = [entry["loss"] for entry in stage["log"] if "loss" in entry]
+    assert losses[-1] < 0.8 * losses[0]
+    break_off(monkeypatch, "task_loss", at=22)
+    with pytest.raises(RuntimeError, match="broken off"):
+        train(settings, tmp_path / "broken", task=task)
+    resumed = load_file(train(settings, tmp_path / "broken", task=task) / "model.safetensors")
+    assert all(tensor.equal(resumed[name]) for name, tensor in straight.items())
+
+
 def test_a_classifier_that_is_started_from_is_the_teacher(tmp_path, corpus, sentences):
     task = own_task(sentences, ["text"], "label")
     plain = train(recipe(task={"steps": 3, "alpha": 0.0}, run={"plain": True}), tmp_path / "plain", task=task)
@@ -214,12 +245,28 @@ def test_upper_layers_are_cut_off(tmp_path, sentences):
         task={"steps": 1, "groups": 2, "learning_rate": 0.0},
         run={"plain": True},
     )
-    final = load_model(str(train(cut, tmp_path / "cut", task=task)))
+    place = str(train(cut, tmp_path / "cut", task=task))
+    record = evaluate_model(place, str(sentences["validation"]), bf16=False)
+    assert (record["encoder"]["layers"], record["encoder"]["hidden"], record["encoder"]["heads"]) == (1, 32, 2)
+    final = load_model(place)
     whole = load_model(str(start)).state_dict()
     assert final.config.backbone_config.num_hidden_layers == 1
     kept = [name for name in final.state_dict() if ".encoder." in name]
     assert kept
     assert all(final.state_dict()[name].equal(whole[name]) for name in kept)
+
+
+def test_a_failed_first_try_does_not_lock_its_folder(tmp_path, corpus, sentences):
+    task = own_task(sentences, ["text"], "label")
+    warmup = {"steps": 1, "corpus": str(corpus), "tokens": 8, "groups": 2}
+    wrong = recipe(model=TINY["model"] | {"keep_layers": 9}, warmup=warmup)
+    with pytest.raises(ValueError, match="keep_layers"):
+        train(wrong, tmp_path / "run", task=task)
+    right = recipe(model=TINY["model"] | {"vocab_size": 60}, warmup=warmup)
+    final = train(right, tmp_path / "run", task=task)
+    assert load_model(str(final)).config.backbone_config.vocab_size == 60, "the first try's word pieces are forgotten"
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        train(wrong, tmp_path / "run", task=task)
 
 
 class OneBadSlot:
@@ -280,6 +327,11 @@ def test_clear_errors(tmp_path, sentences):
     words.write_text(json.dumps({"tokens": ["a"], "tags": ["O"]}))
     with pytest.raises(ValueError, match="classifies texts, and words is a task that tags tokens"):
         evaluate_model(str(final), str(words), text=["tokens"], label="tags")
+    for settings in ({"model": TINY["model"] | {"start": "runs/none"}}, {"task": {"steps": 1, "teacher": "runs/none"}}):
+        with pytest.raises(FileNotFoundError, match="no such folder or Hub name: runs/none"):
+            train(recipe(**{"task": {"steps": 1}} | settings), tmp_path / "f", task=task)
+    with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
+        evaluate_model(str(final), str(sentences["validation"]), group_sizes=[0])
     swapped = tmp_path / "swapped.csv"
     swapped.write_text("text,label\nx,yes\ny,no\n")
     with pytest.raises(ValueError, match=r"the teacher .* has the labels"):

@@ -8,13 +8,24 @@ import torch
 import transformers as tf
 from test_training import FILL, GOOD, write_tags
 
-from conftest import tiny_encoder
+from conftest import tiny_config, tiny_encoder
 from datamux import multiplex
-from datamux.tasks.rows import Rows
-from datamux.tasks.task import own_task
+from datamux.tasks.labels import Labels
+from datamux.tasks.rows import Rows, encode_examples
+from datamux.tasks.task import Examples, own_task
+from datamux.train.build import copy_head
 from datamux.train.recipe import parse_recipe
 from datamux.train.stages import train
-from datamux.train.teachers import ask_teacher, teacher_logits, teacher_states, word_by_word
+from datamux.train.teachers import (
+    ask_teacher,
+    label_order,
+    load_teacher,
+    teach,
+    teacher_logits,
+    teacher_states,
+    with_teacher,
+    word_by_word,
+)
 
 
 def test_teachers_of_both_kinds():
@@ -94,3 +105,69 @@ def test_a_teacher_with_other_word_pieces_teaches_a_tagger(tmp_path):
     with pytest.raises(ValueError, match="other word pieces"):
         train(parse_recipe(states | {"run": RUN}), tmp_path / "states", task=task)
     assert set(words) <= {*FILL, *GOOD}
+
+
+@pytest.mark.parametrize(
+    ("known", "names", "order"),
+    [
+        (("a", "b"), ("a", "b"), [0, 1]),
+        (("NEGATIVE", "POSITIVE"), ("negative", "positive"), [0, 1]),
+        (("c", "a", "b"), ("a", "B", "c"), [1, 2, 0]),
+        (("LABEL_0", "LABEL_1"), ("no", "yes"), [0, 1]),
+        (("LABEL_0", "LABEL_1"), ("a", "b", "c"), None),
+        (("bad", "good"), ("no", "yes"), None),
+        (("a", "A"), ("a", "b"), None),
+    ],
+)
+def test_labels_are_matched_by_name(known, names, order):
+    assert label_order(known, names) == order
+
+
+def saved_classifier(folder, id2label, tokenizer) -> str:
+    torch.manual_seed(0)
+    config = tiny_config()
+    config.id2label = id2label
+    tf.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_the_answers_of_a_teacher_come_in_our_order(tmp_path, tokenizer):
+    name = saved_classifier(tmp_path / "teacher", {0: "Good", 1: "Bad"}, tokenizer)
+    labels = Labels(("bad", "good"))
+    teacher = load_teacher(name, tf.AutoModelForSequenceClassification, labels)
+    ours = multiplex(tiny_encoder(), 2, num_labels=2)
+    examples = Examples(["good film", "bad plot"], labels=["good", "bad"])
+    rows = encode_examples(examples, labels, tokenizer, 8)
+    recipe = parse_recipe({"task": {"teacher": name, "distill_logits": 0.5}, "run": {"bf16": False}})
+    teach(teacher, ours, recipe, rows, examples, labels, tokenizer, tmp_path)
+    with torch.no_grad():
+        said = teacher_logits(teacher, {k: x for k, x in rows.batch([0, 1]).items() if k != "labels"})
+    torch.testing.assert_close(rows.teacher_logits, said[:, [1, 0]], atol=1e-5, rtol=1e-4)
+
+
+def test_the_head_of_a_teacher_is_taken_in_our_order():
+    teacher = multiplex(tiny_encoder(), 1, multiplexer="identity", demultiplexer="identity", num_labels=2)
+    ours = multiplex(tiny_encoder(), 1, multiplexer="identity", demultiplexer="identity", num_labels=2)
+    copy_head(teacher, ours, [1, 0])
+    assert ours.mux.head.out.weight.equal(teacher.mux.head.out.weight[[1, 0]])
+    assert ours.mux.head.dense.weight.equal(teacher.mux.head.dense.weight)
+
+
+def test_a_classifier_with_other_labels_is_no_teacher(tmp_path, tokenizer, caplog):
+    name = saved_classifier(tmp_path / "teacher", {0: "no", 1: "yes"}, tokenizer)
+    recipe = parse_recipe({"model": {"num_instances": 2, "start": name}})
+    assert with_teacher(recipe, name, Labels(("Yes", "No")), "sequence").task.teacher == name
+    assert with_teacher(recipe, name, Labels(("Yes", "No")), "token").task.teacher == ""
+    assert not caplog.messages
+    assert with_teacher(recipe, name, Labels(("bad", "good")), "sequence").task.teacher == ""
+    (said,) = caplog.messages
+    assert "is not the teacher: it has the labels ('no', 'yes'), the task ('bad', 'good')" in said
+    with pytest.raises(ValueError, match=r"has the labels \('no', 'yes'\), the task \('bad', 'good'\)"):
+        load_teacher(name, tf.AutoModelForSequenceClassification, Labels(("bad", "good")))
+
+
+def test_an_encoder_is_no_teacher_of_a_task(tmp_path):
+    tiny_encoder().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="made as BertModel, the task needs ModelForSequenceClassification"):
+        load_teacher(str(tmp_path), tf.AutoModelForSequenceClassification, Labels(("bad", "good")))

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
-from datamux.evaluate.quality import score
+from datamux.evaluate.quality import _with_cut_words, main_metric, score
 from datamux.tasks.labels import Labels
 
 RECIPE = """# tiny
@@ -221,3 +222,19 @@ def test_scores():
     found = score(logits, [[0, 1, 2], [1, 1, -100]], tags)
     assert found["accuracy"] == pytest.approx(4 / 5)
     assert found["f1"] == pytest.approx(2 * (2 / 2) * (2 / 3) / (2 / 2 + 2 / 3))
+
+
+def test_tags_of_words_alone_are_scored_by_accuracy(recwarn):
+    parts = Labels(("ADJ", "NOUN", "VERB"))
+    logits = [[[9, 0, 0], [0, 9, 0], [0, 0, 9]]]
+    assert score(logits, [[0, 1, 1]], parts) == pytest.approx({"accuracy": 2 / 3, "score": 2 / 3})
+    assert not recwarn.list
+    assert main_metric(parts, tags=True) == "accuracy"
+    assert main_metric(Labels(("O", "B-X")), tags=True) == "f1"
+
+
+@pytest.mark.parametrize("names", [("O", "B-X", "I-X"), ("B-X", "I-X", "O"), ("ADJ", "NOUN", "VERB")])
+def test_a_word_that_was_cut_off_is_never_right(names):
+    truth = torch.tensor([-100, 1, 1])
+    said = _with_cut_words(torch.zeros(2, 3), truth, Labels(names))[2].argmax()
+    assert said == names.index("O") if "O" in names else said != 1

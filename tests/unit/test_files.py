@@ -36,6 +36,7 @@ def test_every_kind_gives_the_same_rows(tmp_path):
         ("a.csv", "text,label\nx,1,2\n", r"a\.csv, row 1: has 3 fields, and the header 2"),
         ("a.csv", 'text,label\n"x,1\n', r"a\.csv, row \d+: is not well-formed"),
         ("a.csv", '"te"xt,label\nx,1\n', r"a\.csv: its header is not well-formed"),
+        ("a.csv", "text,label,text\nx,1,y\n", r"a\.csv, column 'text': is twice in the header"),
         ("a.parquet", "nonsense", r"a\.parquet: is not a parquet file"),
         ("a.xlsx", "", r"a\.xlsx: unknown kind of file '\.xlsx'; allowed: \.jsonl, \.csv"),
     ],

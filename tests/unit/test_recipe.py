@@ -2,6 +2,7 @@
 
 import pytest
 
+from datamux.train.ranges import RANGES
 from datamux.train.recipe import load_recipe, parse_recipe, shipped_recipes
 
 
@@ -23,13 +24,39 @@ def test_defaults_and_values():
         ({"run": {"bf16": 1}}, "run.bf16 must be of type bool"),
         ({"warmup": {"objective": "al"}}, "unknown warmup.objective 'al'; allowed: all, one"),
         ({"warmup": {"mask_rate": 1.0}}, "warmup.mask_rate must be 0 to 0.9, got 1.0"),
-        ({"task": {"groups": 0}}, "task.groups must be a whole number of at least 1"),
         ({"model": 3}, r"model is a section: write \[model\]"),
     ],
 )
 def test_mistakes(data, message):
     with pytest.raises(ValueError, match=message):
         parse_recipe(data)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("warmup.steps", -5, "at least 0"),
+        ("task.groups", 0, "at least 1"),
+        ("task.growth", 0.5, "at least 1"),
+        ("task.learning_rate", -1, "0 to 1"),
+        ("task.temperature", 0, "at least 0.01"),
+        ("model.dropout", 2, "0 to 0.9"),
+        ("model.max_tokens", 0, "at least 3"),
+        ("model.layers", -1, "at least 0"),
+        ("run.eval_steps", 0, "at least 1"),
+        ("run.weight_decay", float("nan"), "0 to 1"),
+    ],
+)
+def test_numbers_out_of_range(key, value, allowed):
+    section, name = key.split(".")
+    with pytest.raises(ValueError, match=rf"{key} must be {allowed}, got"):
+        parse_recipe({section: {name: value}})
+
+
+def test_every_number_has_a_range():
+    for section, settings in vars(parse_recipe({"model": {"layers": 0}})).items():
+        numbers = {name for name, value in vars(settings).items() if type(value) in (int, float)}
+        assert RANGES[section].keys() == numbers
 
 
 def test_overrides(tmp_path):

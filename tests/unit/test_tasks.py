@@ -20,7 +20,8 @@ from datamux.tasks.task import (
     own_task,
     read_corpus,
 )
-from datamux.train.data import corpus_lines, find_corpus, task_examples
+from datamux.train.data import corpus_lines, corpus_words, find_corpus, find_tokenizer, task_examples
+from datamux.train.recipe import parse_recipe
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,8 @@ from datamux.train.data import corpus_lines, find_corpus, task_examples
         (["1", "0"], ("0", "1"), "single_label_classification"),
         ([0.5, 1.0], ("score",), "regression"),
         ([["x"], ["y", "x"], []], ("x", "y"), "multi_label_classification"),
+        ([[1], [1.0, "02"], [10]], ("1", "2", "10"), "multi_label_classification"),
+        ([[1, "x"], [1.0]], ("1", "x"), "multi_label_classification"),
     ],
 )
 def test_labels_are_found(values, names, problem):
@@ -130,12 +133,50 @@ def test_labels_of_different_kinds_are_refused(tmp_path, first, second, problem)
         load_split(own_task({"train": file}, ["text"], "label"), "train")
 
 
-@pytest.mark.parametrize(("column", "value"), [("tokens", 3), ("tags", 3), ("tokens", ["a", None]), ("tags", [["O"]])])
-def test_what_is_no_list_of_words_is_refused(tmp_path, column, value):
+@pytest.mark.parametrize(
+    ("column", "value", "problem"),
+    [
+        ("tokens", 3, "3 is not a list of words"),
+        ("tokens", ["a", None], r"\['a', None\] is not a list of words"),
+        ("tokens", [], r"\[\] is not a list of words"),
+        ("tokens", [" "], r"\[' '\] is not a list of words"),
+        ("tokens", [["a"]], "is not a list of words"),
+        ("tags", 3, "3 is not a list of tags"),
+        ("tags", [["O"]], "is not a list of tags"),
+        ("tags", [""], "is not a list of tags"),
+        ("tags", [float("nan")], r"\[nan\] is not a list of tags"),
+    ],
+)
+def test_what_is_no_list_of_words_is_refused(tmp_path, column, value, problem):
     row = {"tokens": ["a"], "tags": ["O"]}
     file = write(tmp_path, "w.jsonl", [row, row | {column: value}])
-    with pytest.raises(BadFile, match=rf"w\.jsonl, row 2, column '{column}': .* is not a list of words"):
+    with pytest.raises(BadFile, match=rf"w\.jsonl, row 2, column '{column}': .*{problem}"):
         load_split(own_task({"train": file}, ["tokens"], "tags"), "train")
+
+
+@pytest.mark.parametrize("value", [["a", "b"], {"a": 1}, 3, "  "])
+@pytest.mark.parametrize("column", ["a", "b"])
+def test_what_is_no_text_is_refused(tmp_path, column, value):
+    row = {"a": "x", "b": "y", "label": "p"}
+    file = write(tmp_path, "t.jsonl", [row, row | {column: value}])
+    with pytest.raises(BadFile, match=rf"t\.jsonl, row 2, column '{column}': .* is not a text"):
+        load_split(own_task({"train": file}, ["a", "b"], "label"), "train")
+
+
+def test_bytes_are_no_text(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    table = pyarrow.Table.from_pylist([{"text": b"x", "label": "p"}])
+    pyarrow.parquet.write_table(table, tmp_path / "b.parquet")
+    with pytest.raises(BadFile, match=r"row 1, column 'text': b'x' is not a text"):
+        load_split(own_task({"train": tmp_path / "b.parquet"}, ["text"], "label"), "train")
+
+
+def test_tagging_takes_one_column_of_words(tmp_path):
+    file = write(tmp_path, "w.jsonl", [{"tokens": ["a"], "more": ["b"], "tags": ["O"]}])
+    with pytest.raises(ValueError, match="tagging takes one column of words, got 2: tokens, more"):
+        own_task({"train": file}, ["tokens", "more"], "tags")
 
 
 def test_several_labels_in_a_csv(tmp_path):
@@ -144,6 +185,50 @@ def test_several_labels_in_a_csv(tmp_path):
     examples = load_split(task, "train")
     assert examples.labels == [["a", "b"], []]
     assert find_labels(examples.labels).problem == "multi_label_classification"
+
+
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        ("y", r"row 2, column 'label': 'y' is not a list, unlike row 1"),
+        ('"[x, y]"', r"row 2, column 'label': \[x, y\] is not a list; one is written"),
+        ('"[""x"", ""x""]"', r"row 2, column 'label': .* has a label twice; if these are tags"),
+        ("nan", r"row 2, column 'label': 'nan' is not a"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused(tmp_path, second, problem):
+    (tmp_path / "l.csv").write_text(f'text,label\na,"[""x""]"\nb,{second}\n')
+    with pytest.raises(BadFile, match=rf"l\.csv, {problem}"):
+        load_split(own_task({"train": tmp_path / "l.csv"}, ["text"], "label"), "train")
+
+
+def test_lists_without_any_label_are_refused(tmp_path):
+    file = write(tmp_path, "e.jsonl", [{"text": "x", "label": []}] * 2)
+    with pytest.raises(BadFile, match=r"e\.jsonl, column 'label': no row has a label"):
+        load_split(own_task({"train": file}, ["text"], "label"), "train")
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", float("nan")])
+def test_nan_is_no_label(tmp_path, value):
+    file = write(tmp_path, "n.jsonl", [{"text": "x", "label": "a"}, {"text": "y", "label": value}])
+    with pytest.raises(BadFile, match=r"n\.jsonl, row 2, column 'label': '?(nan|NaN)'? is not a label"):
+        load_split(own_task({"train": file}, ["text"], "label"), "train")
+
+
+@pytest.mark.parametrize(
+    ("rows", "taken"),
+    [
+        ([{"x": "a b", "y": "p"}, {"x": "c d", "y": "q"}], "2 labels: p, q"),
+        ([{"x": "a b", "y": ["p", "q"]}, {"x": "c d", "y": []}], "several of 2 labels: p, q"),
+        ([{"x": ["a"], "y": ["O"]}, {"x": ["b"], "y": ["B-X"]}], "tags, one a word, of 2 labels: O, B-X"),
+        ([{"x": "a b", "y": 0.5}, {"x": "c d", "y": 1}], "numbers"),
+    ],
+)
+def test_it_is_said_what_a_column_was_taken_for(tmp_path, caplog, rows, taken):
+    file = write(tmp_path, "c.jsonl", rows)
+    with caplog.at_level("INFO"):
+        task_examples(own_task({"train": file}, ["x"], "y"), None, 10)
+    assert caplog.messages == [f"{file}, column 'y': {taken}"]
 
 
 class FromHub(list):
@@ -174,6 +259,28 @@ def test_labels_from_the_hub_get_their_names(monkeypatch):
     assert load_split(get_task("banking77"), "test").labels == ["top up"]
     assert load_split(get_task("wnut17"), "train").labels == [["B-person", "O"]]
     assert asked[-1] == (("leondz/wnut_17",), "train", "refs/convert/parquet")
+
+
+def test_a_corpus_from_the_hub_is_read_no_further_than_needed(monkeypatch, tmp_path, tokenizer):
+    import datasets
+
+    read = []
+
+    def load_dataset(*name, split, streaming):
+        if split != "train":
+            raise ValueError(f"Bad split: {split}")
+        assert (name, streaming) == (("wikimedia/wikipedia", "20231101.en"), True)
+        return ({"text": read.append(i) or "good film the plot"} for i in range(1_000_000))
+
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    words = corpus_words(get_task("wikipedia_en"), "train", None, tokenizer, tokens=4, max_words=3000)
+    assert len(words) == 3000
+    assert len(read) < 2000
+    read.clear()
+    recipe = parse_recipe({"warmup": {"steps": 1, "max_words": 3000}, "model": {"vocab_size": 50}})
+    assert len(find_tokenizer(recipe, tmp_path, None, None)) > 5
+    assert len(read) < 4000  # every fourth text
 
 
 def test_words_in_a_csv(tmp_path):
@@ -217,6 +324,21 @@ def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
     assert len(train) == 22
     assert not set(train.texts) & set(held_out.texts)
     assert labels.names == ("b", "rare")  # of all rows
+
+
+def test_too_little_data_is_said(tmp_path, tokenizer, caplog):
+    same = write(tmp_path, "same.jsonl", [{"text": "x", "label": "a"}] * 5)
+    with pytest.raises(BadFile, match=r"same\.jsonl, column 'label': all rows have the label 'a'"):
+        task_examples(own_task({"train": same}, ["text"], "label"), None, 10)
+    number = write(tmp_path, "number.jsonl", [{"text": "x", "label": 0.5}])
+    with pytest.raises(BadFile, match=r"number\.jsonl: has one row alone"):
+        task_examples(own_task({"train": number}, ["text"], "label"), None, 10)
+    (tmp_path / "short.txt").write_text("good film\nbad plot\n")
+    corpus = corpus_task(str(tmp_path / "short.txt"))
+    with pytest.raises(ValueError, match=r"the corpus short has 2 word pieces \(train\), and one row takes 4: give"):
+        corpus_words(corpus, "train", None, tokenizer, tokens=4, max_words=100)
+    assert len(corpus_words(corpus, "validation", None, tokenizer, tokens=4, max_words=100)) == 2
+    assert "(validation), and one row takes 4: the warm-up is not evaluated" in caplog.text
 
 
 def test_words_that_are_cut_off_are_kept_for_scoring(tokenizer):

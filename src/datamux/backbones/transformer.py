@@ -22,6 +22,11 @@ class TransformerBackbone(Backbone):
             raise ValueError(
                 f"{type(encoder).__name__} is an encoder-decoder; datamux multiplexes encoders: pass its encoder alone"
             )
+        if any(getattr(module, "is_causal", False) for module in encoder.modules()):
+            raise ValueError(
+                f"{type(encoder).__name__} is a decoder, whose tokens see only those before them; "
+                "datamux multiplexes encoders"
+            )
         self.encoder = encoder
         self.dim = int(encoder.config.hidden_size)
         self.mux_layer = mux_layer

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 Split = Annotated[list[str], typer.Option(help="Split; several are scored together.")]
-GroupSizes = Annotated[list[int], typer.Option("--group-size", "-k", help="Default: 1, 2, 5, 10, 20, 40, n.")]
+GroupSizes = Annotated[list[int], typer.Option("--group-size", "-k", min=1, help="Default: 1, 2, 5, 10, 20, 40, n.")]
 Groupings = Annotated[int, typer.Option(min=1, help="Random groupings for each group size.")]
 ENGINES = "torch, bf16, compiled, onnx, int8, openvino."
 Engines = Annotated[list[str], typer.Option(help=ENGINES)]

@@ -1,5 +1,6 @@
 """`datamux train`: text to a trained multiplexed model."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,8 @@ def train(
     from datamux.train.recipe import load_recipe
     from datamux.train.stages import train as run
 
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("datamux").setLevel(logging.INFO)
     if recipe is None and train_file is None:
         raise ValueError(
             "what shall be trained? Name a recipe (datamux ls recipes), or give your own rows: --train FILE"

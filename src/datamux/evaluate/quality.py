@@ -15,6 +15,8 @@ from datamux.inference.runtime import Runtime
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows
 
+MAIN_METRIC = {"single_label_classification": "accuracy", "multi_label_classification": "f1", "regression": "mse"}
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -35,7 +37,7 @@ class Quality:
 
 
 def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
-    """The metrics of a whole split. `score` is the main one: accuracy, span F1 for tags, F1 or -MSE elsewhere."""
+    """The metrics of a whole split. `score` is the main one: `main_metric`, with a minus before an error."""
     predictions, truth = np.asarray(predictions), np.asarray(truth)
     if labels.problem == "regression":
         error = float(np.mean((predictions.reshape(-1) - truth.reshape(-1)) ** 2))
@@ -61,9 +63,12 @@ def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
 
 
 def _tag_score(best: Any, truth: Any, labels: Labels) -> dict[str, float]:
+    asked = truth != IGNORED
+    if not _spans(labels):
+        accuracy = float((best[asked] == truth[asked]).mean())
+        return {"accuracy": accuracy, "score": accuracy}
     from seqeval.metrics import f1_score
 
-    asked = truth != IGNORED
     names = np.array(labels.names)
     pairs = [(names[t[m]].tolist(), names[b[m]].tolist()) for t, b, m in zip(truth, best, asked, strict=True)]
     accuracy = float((best[asked] == truth[asked]).mean())
@@ -71,7 +76,14 @@ def _tag_score(best: Any, truth: Any, labels: Labels) -> dict[str, float]:
     return {"f1": f1, "accuracy": accuracy, "score": f1}
 
 
-MAIN_METRIC = {"single_label_classification": "accuracy", "multi_label_classification": "f1", "regression": "mse"}
+def _spans(labels: Labels) -> bool:
+    """Whether tags mark spans (B-PER, I-PER); others, such as parts of speech, stand for their word alone."""
+    return any(name.startswith(("B-", "I-")) for name in labels.names)
+
+
+def main_metric(labels: Labels, *, tags: bool) -> str:
+    """Accuracy, of words for tags; F1 of spans where tags mark spans, F1 of several labels, mean squared error."""
+    return "f1" if tags and _spans(labels) else MAIN_METRIC[labels.problem]
 
 
 def predict_rows(
@@ -115,14 +127,14 @@ def measure_quality(
             logits = predict_rows(runtime, rows, k, order=order)
             if rows.token_labels is not None:
                 lengths = (rows.ends - rows.starts).tolist()
-                logits = [_with_cut_words(z[:n], len(t)) for z, n, t in zip(logits, lengths, truth, strict=True)]
+                logits = [_with_cut_words(z[:n], t, labels) for z, n, t in zip(logits, lengths, truth, strict=True)]
             found.append(score(_stack(logits), _stack(truth, fill=IGNORED), labels))
             for place, row in enumerate(order.tolist()):
                 right = _row_accuracy(logits[row], truth[row], labels)
                 if right is not None:
                     slots[place % k].append(right)
         scores = [f["score"] for f in found]
-        metric = "f1" if truth[0].dim() == 1 and rows.token_labels is not None else MAIN_METRIC[labels.problem]
+        metric = main_metric(labels, tags=rows.token_labels is not None)
         other = {name: fmean(f[name] for f in found) for name in found[0] if name != "score"}
         results.append(
             Quality(
@@ -140,11 +152,11 @@ def measure_quality(
     return results
 
 
-def _with_cut_words(logits: Tensor, tokens: int) -> Tensor:
-    """A word that truncation cut off was not seen, so it counts as tagged "O", the first label."""
-    unseen = torch.zeros(tokens - len(logits), logits.shape[1])
-    unseen[:, :1] = 1.0
-    return torch.cat([logits, unseen])
+def _with_cut_words(logits: Tensor, truth: Tensor, labels: Labels) -> Tensor:
+    """A word that truncation cut off was not seen: it counts as tagged "O", or where there is no "O" wrongly."""
+    cut, count = truth[len(logits) :].long(), logits.shape[1]
+    said = torch.full_like(cut, labels.names.index("O")) if "O" in labels.names else (cut + 1) % count
+    return torch.cat([logits, torch.nn.functional.one_hot(said, count).to(logits.dtype)])
 
 
 def _row_accuracy(logits: Tensor, truth: Tensor, labels: Labels) -> float | None:

@@ -19,7 +19,7 @@ def provenance() -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), **_gpus()},
     }
 
 
@@ -70,3 +70,11 @@ def _cpu() -> str:
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or "unknown"
+
+
+def _gpus() -> dict[str, list[str]]:
+    """Their names, where there are any."""
+    import torch
+
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {"gpus": names} if names else {}

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import torch
 
-from datamux.errors import check_choice
+from datamux.errors import check_at_least_one, check_choice
 from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.evaluate.swapped import swap_instances
@@ -46,6 +46,8 @@ def evaluate_model(
     """A run record with one row a group size. `swapped`: with each instance's neighbour's part of the mixture."""
     name = find_model(name)
     check_choice("filler", filler, get_args(Filler))
+    for size in group_sizes:
+        check_at_least_one("group_size", size)
     wanted: Filler = "repeat" if filler == "repeat" else "nothing"
     chosen = find_task(task, splits, text, label, token_level)
     recipe = read_json(Path(name) / "recipe.json")
@@ -53,6 +55,7 @@ def evaluate_model(
         if swapped:
             raise ValueError("swapped is for tasks with labels, not for a corpus")
         model = load_model(name).to("cuda" if torch.cuda.is_available() else "cpu")
+        config: Any = model.config
         sizes = list(group_sizes) or default_sizes(model.config.num_instances)
         tokens = recipe["warmup"]["tokens"] if recipe else 32
         lines = chain.from_iterable(read_corpus(chosen, split, data_dir) for split in splits)
@@ -74,9 +77,22 @@ def evaluate_model(
         results=[quality.as_dict() for quality in found],
         task=chosen.name,
         splits=list(splits),
+        encoder=_encoder(config),
         evaluation={"groupings": groupings, "filler": filler, "bf16": bf16} | ({"swapped": True} if swapped else {}),
         training=read_json(Path(name) / "training.json") or [],
     )
+
+
+def _encoder(config: Any) -> dict[str, Any]:
+    """The encoder as it is: a recipe that starts from a pretrained one does not say its sizes."""
+    encoder = getattr(config, "backbone_config", config)
+    return {
+        "family": encoder.model_type,
+        "layers": encoder.num_hidden_layers,
+        "hidden": encoder.hidden_size,
+        "heads": encoder.num_attention_heads,
+        "vocab_size": encoder.vocab_size,
+    }
 
 
 def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[Rows, Labels]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import HFValidationError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -27,13 +28,26 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def named(name: str | Path) -> Iterator[None]:
+    """A name that is no folder and that the Hub does not know is said plainly."""
+    try:
+        yield
+    except (OSError, HFValidationError) as error:
+        if Path(find_model(name)).is_dir():
+            raise
+        raise FileNotFoundError(f"no such folder or Hub name: {name}") from error
+
+
 def load_config(name: str | Path) -> PreTrainedConfig:
-    config: PreTrainedConfig = AutoConfig.from_pretrained(find_model(name))
+    with named(name):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(find_model(name))
     return config
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(find_model(name))
+    with named(name):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(find_model(name))
     return tokenizer
 
 

@@ -126,6 +126,8 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
             raise BadFile(file, f"its header is not well-formed: {error}") from error
         if problem := wrong_bytes(*header):
             raise BadFile(file, f"its header {problem}")
+        if twice := [name for name in header if name and header.count(name) > 1]:
+            raise BadFile(file, "is twice in the header", column=twice[0])
         while True:
             start = reader.line_num + 1
             try:

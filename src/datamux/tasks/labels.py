@@ -34,6 +34,14 @@ class Labels:
             return [float(i in chosen) for i in range(len(self.names))]
         return self._index(value)
 
+    def __str__(self) -> str:
+        """What the column was taken for."""
+        if self.problem == "regression":
+            return "numbers"
+        shown = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
+        several = "several of " if self.problem == "multi_label_classification" else ""
+        return f"{several}{len(self.names)} labels: {shown}"
+
     def _index(self, value: Any) -> int:
         for name in (str(value), _name(value)):
             if name in self.names:
@@ -47,23 +55,21 @@ class Labels:
 def find_labels(values: Sequence[Any], names: Sequence[str] | None = None) -> Labels:
     """Work out from the values of a label column what it is; `names` are known names in order of their number."""
     if isinstance(values[0], list | tuple):
-        found = names or sorted({str(v) for value in values for v in value})
-        return Labels(tuple(found), "multi_label_classification")
+        found = tuple(names) if names is not None else _names([one for value in values for one in value])
+        return Labels(found, "multi_label_classification")
     if names is not None:
         return Labels(tuple(names), numbered=True)
     numbers = [_number(value) for value in values]
-    if any(number is None for number in numbers):
-        return Labels(tuple(sorted({str(value) for value in values})))
-    if any(number != int(number) for number in numbers if number is not None):
+    if None not in numbers and any(number != int(number) for number in numbers if number is not None):
         return Labels(("score",), "regression")
-    return Labels(tuple(str(number) for number in sorted({int(number) for number in numbers if number is not None})))
+    return Labels(_names(values))
 
 
 def find_tags(values: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> Labels:
     """The tags of a token-level column, "O" first, so that an untrained model's favourite is the harmless one."""
     if names is not None:
         return Labels(tuple(names), numbered=True)
-    return Labels(tuple(sorted({str(tag) for row in values for tag in row}, key=lambda tag: (tag != "O", tag))))
+    return Labels(tuple(sorted({_spelt(tag) for row in values for tag in row}, key=lambda tag: (tag != "O", tag))))
 
 
 def _number(value: Any) -> float | None:
@@ -72,6 +78,18 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _names(values: Sequence[Any]) -> tuple[str, ...]:
+    """The classes among the values: whole numbers in their order, anything else by the alphabet."""
+    if all((number := _number(value)) is not None and number == int(number) for value in values):
+        return tuple(str(number) for number in sorted({int(_name(value)) for value in values}))
+    return tuple(sorted({_spelt(value) for value in values}))
+
+
+def _spelt(value: Any) -> str:
+    """A string as it is written, a number always in the same way."""
+    return value if isinstance(value, str) else _name(value)
 
 
 def _name(value: Any) -> str:

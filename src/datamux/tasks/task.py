@@ -4,7 +4,6 @@ Rows come from a folder of files (`DATAMUX_DATA` or `data_dir`, holding `<task>/
 without one, from the Hugging Face Hub by the usual name. Both give the same columns.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from datamux.errors import unknown_name
+from datamux.tasks.columns import read_labels, read_tags, read_texts, read_words
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_rows
 from datamux.tasks.labels import Labels, find_labels, find_tags
 
 Kind = Literal["sequence", "token", "text"]
-SINGLE = (str, int, float)  # what one word, tag or label may be
 _BIO = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
 
@@ -145,6 +144,8 @@ def own_task(
         rows = read_rows(first)
         check_columns(first, rows[:1], [*text, *([label] if label else [])])
         token_level = isinstance(rows[0][text[0]], list)
+    if token_level and len(text) > 1:
+        raise ValueError(f"tagging takes one column of words, got {len(text)}: {', '.join(text)}")
     kind: Kind = "text" if label is None else "token" if token_level else "sequence"
     return Task(next(iter(files.values())).stem, kind, tuple(text), label, files=dict(files))
 
@@ -164,8 +165,7 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
     """The examples of one split. Raises `FileNotFoundError` where there is no such split."""
     file = find_file(task, split, data_dir)
     if task.kind == "text":
-        lines = list(read_lines(file)) if file is not None else [r["text"] for r in _from_hub(task, split)]
-        return Examples([line for line in lines if line.strip()])
+        return Examples(list(read_corpus(task, split, data_dir)))
     rows = read_rows(file) if file is not None else _from_hub(task, split)
     return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
 
@@ -184,10 +184,13 @@ def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None =
 
 
 def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:
-    """The lines of one split of a corpus, read as they are needed where there is a file; or the texts of any task."""
-    file = find_file(corpus, split, data_dir)
-    if corpus.kind == "text" and file is not None:
-        return read_lines(file)
+    """The lines of one split of a corpus, read as they are needed; or the texts of any task."""
+    if corpus.kind == "text":
+        file = find_file(corpus, split, data_dir)
+        if file is not None:
+            return read_lines(file)
+        rows = _load_from_hub(corpus, split, streaming=True)  # all of Wikipedia would not fit
+        return (row["text"] for row in rows if row["text"].strip())
     examples = load_split(corpus, split, data_dir)
     texts = (" ".join(map(str, text)) if isinstance(text, list) else text for text in examples.texts)
     return chain(texts, examples.pairs or ())
@@ -219,76 +222,25 @@ def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Pat
 
 
 def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
-    columns = [*task.text, *([task.label] if task.label else [])]
-    check_columns(source, rows, columns)
+    check_columns(source, rows, [*task.text, *([task.label] if task.label else [])])
     if task.kind == "token":
         assert task.label is not None
-        words = [
-            [str(word) for word in _words(row[task.text[0]], source, number, task.text[0])]
-            for number, row in enumerate(rows, 1)
-        ]
-        tags = [_words(row[task.label], source, number, task.label) for number, row in enumerate(rows, 1)]
-        for number, (row, row_tags) in enumerate(zip(words, tags, strict=True), 1):
-            if len(row) != len(row_tags):
-                raise BadFile(source, f"{len(row)} words but {len(row_tags)} tags", number, task.label)
+        words = read_words(rows, task.text[0], source)
+        tags = read_tags(rows, task.label, source, words)
         return Examples(words, labels=tags, source=source, label_column=task.label)
-    labels = _unfolded([row[task.label] for row in rows]) if task.label else None
-    _check_labels(labels or (), source, task.label)
-    texts = [str(row[task.text[0]]) for row in rows]
-    pairs = [str(row[task.text[1]]) for row in rows] if len(task.text) == 2 else None
-    return Examples(texts, pairs, labels, source, task.label)
-
-
-def _words(value: Any, source: Path, number: int, column: str) -> list[Any]:
-    """A list of words or tags as it is; a string (as csv has it) split at white space."""
-    if isinstance(value, str):
-        return value.split()
-    if not isinstance(value, list | tuple) or not all(isinstance(word, SINGLE) for word in value):
-        raise BadFile(source, f"{value!r} is not a list of words", number, column)
-    return list(value)
-
-
-def _unfolded(labels: list[Any]) -> list[Any]:
-    """Lists of labels as csv can hold them, written as JSON: ["a", "b"]. Anything else as it is."""
-    if not all(isinstance(value, str) and value.startswith("[") for value in labels):
-        return labels
-    try:
-        return [json.loads(value) for value in labels]
-    except json.JSONDecodeError:
-        return labels
-
-
-def _check_labels(labels: Sequence[Any], source: Path, column: str | None) -> None:
-    """All of them one label each, or all of them lists of labels."""
-    for number, value in enumerate(labels, 1):
-        several = isinstance(value, list | tuple)
-        if several != isinstance(labels[0], list | tuple):
-            raise BadFile(source, f"{value!r} is {'' if several else 'not '}a list, unlike row 1", number, column)
-        if not all(isinstance(one, SINGLE) for one in (value if several else (value,))):
-            raise BadFile(source, f"{value!r} is not a label", number, column)
+    labels = read_labels(rows, task.label, source) if task.label else None
+    texts, *pairs = (read_texts(rows, column, source) for column in task.text)
+    return Examples(texts, pairs[0] if pairs else None, labels, source, task.label)
 
 
 def _from_hub(task: Task, split: str) -> list[Row]:
-    try:
-        from datasets import ClassLabel, Sequence, load_dataset
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
-    if not task.hub:
-        raise FileNotFoundError(f"no {split} split of {task.name}")
-    hub_split = task.hub_splits.get(split, split)
-    try:
-        try:
-            data = load_dataset(*task.hub, split=hub_split)
-        except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
-            data = load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet")
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise FileNotFoundError(
-            f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
-            f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{task.name}/{split}.jsonl"
-        ) from error
+    """All rows of a split on the Hub, with the names of their labels where we do not know them."""
+    data = _load_from_hub(task, split)
     rows: list[Row] = list(data)
     if task.label is None:
         return rows
+    from datasets import ClassLabel, Sequence
+
     feature = data.features.get(task.label)
     if isinstance(feature, Sequence) and isinstance(feature.feature, ClassLabel):
         names = feature.feature.names
@@ -296,3 +248,24 @@ def _from_hub(task: Task, split: str) -> list[Row]:
     elif isinstance(feature, ClassLabel) and task.label_names is None:
         rows = [row | {task.label: feature.names[row[task.label]]} for row in rows]
     return rows
+
+
+def _load_from_hub(task: Task, split: str, **how: Any) -> Any:
+    try:
+        from datasets import load_dataset
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
+    if not task.hub:
+        raise FileNotFoundError(f"no {split} split of {task.name}")
+    file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else SUFFIXES)[0]}"
+    hub_split = task.hub_splits.get(split, split)
+    try:
+        try:
+            return load_dataset(*task.hub, split=hub_split, **how)
+        except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
+            return load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet", **how)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise FileNotFoundError(
+            f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
+            f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{file}"
+        ) from error

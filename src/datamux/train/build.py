@@ -1,7 +1,7 @@
 """From a recipe to a tokenizer and a model: new, from a pretrained encoder, or from an earlier run of ours."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,11 @@ from datamux.train.recipe import ModelSettings
 
 logger = logging.getLogger(__name__)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+BERT_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # as most families call them
+DROPOUTS = {
+    "distilbert": ("dropout", "attention_dropout"),
+    "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
+}
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -> PreTrainedTokenizerBase:
@@ -48,17 +53,25 @@ def new_encoder_config(settings: ModelSettings, vocab_size: int) -> PreTrainedCo
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         intermediate_size=4 * settings.hidden,
-        hidden_dropout_prob=settings.dropout,
-        attention_probs_dropout_prob=settings.dropout,
         max_position_embeddings=max(512, settings.max_tokens),
     )
+    _set_dropout(config, settings.dropout)
     return config
+
+
+def _set_dropout(config: PreTrainedConfig, dropout: float) -> None:
+    for name in DROPOUTS.get(config.model_type, BERT_DROPOUTS):
+        if hasattr(config, name):
+            setattr(config, name, dropout)
+        else:
+            logger.warning("model.dropout does not reach %s: it has no %s", config.model_type, name)
 
 
 def build(
     settings: ModelSettings, task: str, *, vocab_size: int, labels: Labels | None = None, seed: int = 0
 ) -> PreTrainedModel:
     """The multiplexed model of a recipe for `task` ("retrieval", "sequence-classification", ...)."""
+    _check_kept_layers(settings)
     torch.manual_seed(seed)
     options: dict[str, Any] = {
         "num_instances": settings.num_instances,
@@ -81,9 +94,7 @@ def build(
         return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
     start = _load_start(settings)
     encoder_config = start.config.backbone_config if is_ours(start.config) else start.config
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        if hasattr(encoder_config, name):
-            setattr(encoder_config, name, settings.dropout)
+    _set_dropout(encoder_config, settings.dropout)
     if settings.keep_layers:
         encoder_config.num_hidden_layers = settings.keep_layers
     if vocab_size > encoder_config.vocab_size:
@@ -94,6 +105,19 @@ def build(
     model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
     copy_weights(start, model)
     return model
+
+
+def _check_kept_layers(settings: ModelSettings) -> None:
+    if not settings.keep_layers:
+        return
+    if not settings.start:
+        raise ValueError("model.keep_layers cuts a start model: set model.start, or model.layers for a new one")
+    config = load_config(settings.start)
+    layers = (config.backbone_config if is_ours(config) else config).num_hidden_layers
+    if not 1 <= settings.keep_layers <= layers:
+        raise ValueError(
+            f"model.keep_layers must be 1 to {layers}, the layers of {settings.start}, got {settings.keep_layers}"
+        )
 
 
 def is_ours(config: PreTrainedConfig) -> bool:
@@ -135,11 +159,12 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
     return fresh
 
 
-def copy_head(teacher: PreTrainedModel, model: PreTrainedModel) -> None:
-    """Start with the head of a teacher that is one of ours; it has the same labels, or it would not be the teacher."""
+def copy_head(teacher: PreTrainedModel, model: PreTrainedModel, order: Sequence[int]) -> None:
+    """Start with the head of a teacher that is one of ours; `order` has the teacher's number of each of our labels."""
     if not is_ours(teacher.config):
         return
     given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
+    given |= {name: value[list(order)] for name, value in given.items() if name.startswith("mux.head.out.")}
     own = model.state_dict()
     names = {name for name in own if name.startswith("mux.head.")}
     if names == given.keys() and all(own[name].shape == value.shape for name, value in given.items()):

@@ -1,7 +1,8 @@
 """The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
 
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
@@ -12,10 +13,14 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from datamux.hub.loading import load_tokenizer
+from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels
+from datamux.tasks.rows import encode_corpus
 from datamux.tasks.task import Examples, Task, corpus_task, find_labels_of, load_split, read_corpus
 from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
+
+logger = logging.getLogger(__name__)
 
 
 def first_process_first() -> AbstractContextManager[None]:
@@ -64,11 +69,31 @@ def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples
     """
     train = load_split(task, "train", data_dir)
     labels = find_labels_of(task, train)
+    kind = "tags, one a word, of " if task.kind == "token" else ""
+    logger.info("%s, column %r: %s%s", train.source, train.label_column, kind, labels)
+    if labels.problem == "single_label_classification" and len(labels.names) < 2:
+        problem = f"all rows have the label {labels.names[0]!r}; there is nothing to learn"
+        raise BadFile(train.source, problem, column=train.label_column)
     try:
         return train, load_split(task, "validation", data_dir).first(rows), labels
     except FileNotFoundError:
         kept, held_out = ([row for row in range(len(train)) if bool(row % 10) == keep] for keep in (True, False))
+        if not kept:
+            raise BadFile(train.source, "has one row alone; some are held out, so two is the least") from None
         return train.only(kept), train.only(held_out).first(rows), labels
+
+
+def corpus_words(
+    corpus: Task, split: str, data_dir: str | None, tokenizer: PreTrainedTokenizerBase, tokens: int, max_words: int
+) -> Tensor:
+    """The word pieces of a split of a corpus, at most `max_words`. To train on, there must be `tokens` for one row."""
+    words = encode_corpus(corpus_lines(corpus, split, data_dir), tokenizer, max_words)
+    if len(words) < tokens:
+        problem = f"the corpus {corpus.name} has {len(words)} word pieces ({split}), and one row takes {tokens}"
+        if split == "train":
+            raise ValueError(f"{problem}: give more text, a smaller warmup.tokens, or no warm-up (warmup.steps=0)")
+        logger.warning("%s: the warm-up is not evaluated", problem)
+    return words
 
 
 def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
@@ -85,6 +110,15 @@ def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
 def _all_texts(recipe: Recipe, task: Task | None, data_dir: str | None) -> Iterator[str]:
     if recipe.warmup.steps:
         corpus = find_corpus(recipe.warmup.corpus, task)
-        yield from islice(corpus_lines(corpus, "train", data_dir), 0, None, 4)
+        yield from _first_words(islice(corpus_lines(corpus, "train", data_dir), 0, None, 4), recipe.warmup.max_words)
     if task is not None:
         yield from read_corpus(task, "train", data_dir)
+
+
+def _first_words(lines: Iterable[str], words: int) -> Iterator[str]:
+    """The first lines, until they have that many words."""
+    for line in lines:
+        yield line
+        words -= len(line.split())
+        if words <= 0:
+            return

@@ -7,7 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from datamux.errors import check_at_least_one, check_choice, unknown_name
+from datamux.errors import check_choice, unknown_name
+from datamux.train.ranges import RANGES, check_ranges
 
 
 @dataclass
@@ -151,23 +152,10 @@ def parse_recipe(data: dict[str, Any]) -> Recipe:
 
 def _check(recipe: Recipe) -> None:
     """What types alone do not say."""
+    for section in RANGES:
+        check_ranges(section, getattr(recipe, section))
     for section in ("warmup", "task"):
-        settings = getattr(recipe, section)
-        check_choice(f"{section}.objective", settings.objective, ("all", "one"))
-        for key in ("elastic", "threshold"):
-            _check_range(f"{section}.{key}", getattr(settings, key), 0.0, 1.0 if key == "elastic" else 100.0)
-        for key in ("groups", "start_size", "candidates", "positions"):
-            check_at_least_one(f"{section}.{key}", getattr(settings, key))
-    _check_range("warmup.mask_rate", recipe.warmup.mask_rate, 0.0, 0.9)
-    _check_range("task.alpha", recipe.task.alpha, 0.0, 1.0)
-    _check_range("task.distill_logits", recipe.task.distill_logits, 0.0, 1.0)
-    _check_range("run.length_noise", recipe.run.length_noise, 0.0, 5.0)
-    check_at_least_one("model.num_instances", recipe.model.num_instances)
-
-
-def _check_range(key: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ValueError(f"{key} must be {low:g} to {high:g}, got {value!r}")
+        check_choice(f"{section}.objective", getattr(recipe, section).objective, ("all", "one"))
 
 
 def _typed(key: str, value: Any, wanted: Any) -> Any:

@@ -1,7 +1,9 @@
 """The two stages: retrieval warm-up, then the task. Each takes a recipe and a folder, and goes on where it stopped."""
 
 import json
+import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,14 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.tasks.rows import Chunks, encode_corpus, encode_examples
+from datamux.tasks.rows import Chunks, encode_examples
 from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_lines, find_corpus, find_tokenizer, first_process_first, task_examples
+from datamux.train.data import cached, corpus_words, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
-from datamux.train.teachers import load_teacher, teach, with_teacher
+from datamux.train.teachers import load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
@@ -57,8 +59,10 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         task = get_task(recipe.task.name)
     _check_same_run(recipe, task, folder)
     with first_process_first():
-        tokenizer = find_tokenizer(recipe, folder, task, data_dir)
+        if _other_run(recipe, task, folder):
+            _forget_run(folder)
         _remember_run(recipe, task, folder)
+        tokenizer = find_tokenizer(recipe, folder, task, data_dir)
     last = recipe.model.start
     if recipe.warmup.steps:
         last = str(warm_up(recipe, folder / "warmup", tokenizer, task, data_dir))
@@ -83,14 +87,10 @@ def warm_up(
         return final
     settings = recipe.warmup
     corpus = find_corpus(settings.corpus, task)
+    read = partial(corpus_words, corpus, data_dir=data_dir, tokenizer=tokenizer, tokens=settings.tokens)
     with first_process_first():
-        words = cached(
-            folder / "corpus.pt",
-            lambda: encode_corpus(corpus_lines(corpus, "train", data_dir), tokenizer, settings.max_words),
-        )
-    held_out = encode_corpus(
-        corpus_lines(corpus, "validation", data_dir), tokenizer, recipe.run.eval_rows * settings.tokens
-    )
+        words = cached(folder / "corpus.pt", lambda: read("train", max_words=settings.max_words))
+    held_out = read("validation", max_words=recipe.run.eval_rows * settings.tokens)
     model = build(recipe.model, "retrieval", vocab_size=len(tokenizer), seed=recipe.run.seed)
     objective = RetrievalObjective(
         kind="one" if settings.objective == "one" else "all",
@@ -141,14 +141,14 @@ def train_task(
     if (final / "training.json").exists():
         return final
     train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
-    recipe = with_teacher(recipe, first or recipe.model.start, labels)
+    recipe = with_teacher(recipe, first or recipe.model.start, labels, task.kind)
     settings = recipe.task
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if teacher is not None:
-        copy_head(teacher, model)
+        copy_head(teacher, model, order_of(teacher, labels))
         with first_process_first():
             teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
     objective = TaskObjective(
@@ -234,15 +234,30 @@ def _run(
 
 
 def _check_same_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
-    """A folder of another recipe or other files is not gone on with."""
+    """A folder of another recipe or other files is not gone on with, if there is anything to go on with."""
+    other = _other_run(recipe, task, folder)
+    kept = any(folder.glob("*/checkpoint-*")) or any(folder.glob("*/model/training.json"))
+    if other and kept:
+        file = folder / "run.json"
+        raise ValueError(f"{folder} holds a run {other} (see {file}); choose another folder or remove it")
+
+
+def _other_run(recipe: Recipe, task: Task | None, folder: Path) -> str:
+    """How the run that was begun in a folder differs from this one, if it does."""
     file = folder / "run.json"
     if not file.exists():
-        return
+        return ""
     before = json.loads(file.read_text())
-    if parse_recipe(before["recipe"]) != recipe:
-        raise ValueError(f"{folder} holds a run of another recipe (see {file}); choose another folder or remove it")
-    if before["data"] != _own_files(task):
-        raise ValueError(f"{folder} holds a run on other files (see {file}); choose another folder or remove it")
+    if before["recipe"] != recipe.as_dict() and parse_recipe(before["recipe"]) != recipe:
+        return "of another recipe"
+    return "on other files" if before["data"] != _own_files(task) else ""
+
+
+def _forget_run(folder: Path) -> None:
+    """Remove what a run that failed before its first checkpoint has made from its own settings."""
+    shutil.rmtree(folder / "tokenizer", ignore_errors=True)
+    for made in (*folder.glob("warmup/*.pt"), *folder.glob("task/*.pt")):
+        made.unlink()
 
 
 def _remember_run(recipe: Recipe, task: Task | None, folder: Path) -> None:

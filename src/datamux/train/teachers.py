@@ -5,7 +5,8 @@ word goes to the first piece that the student has of that word.
 """
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -27,17 +28,19 @@ from datamux.train.build import is_ours
 from datamux.train.data import cached
 from datamux.train.recipe import Recipe
 
+logger = logging.getLogger(__name__)
 Inputs = dict[str, Tensor | None]
 TEACHER_ROWS = 128  # that a teacher answers at once
 WEIGHT = 0.5  # of a teacher's logits, where the recipe gives a teacher no weight
 SURE = 10.0  # the logit of a label that stands for the opinion of a teacher who did not see the word
 
 
-def with_teacher(recipe: Recipe, start: str, labels: Labels) -> Recipe:
+def with_teacher(recipe: Recipe, start: str, labels: Labels, kind: str) -> Recipe:
     """The recipe with its teacher: the one it names, or the plain classifier that a model which mixes starts from."""
     task = recipe.task
-    own = start if recipe.model.num_instances > 1 and start and _classifies(start, labels) else ""
-    teacher = "" if task.teacher == "none" else task.teacher or own
+    teacher = "" if task.teacher == "none" else task.teacher
+    if not task.teacher and start and recipe.model.num_instances > 1 and _can_teach(start, labels, kind):
+        teacher = start
     if not teacher and (task.distill_logits or task.distill_states):
         raise ValueError(
             "task.distill_logits and task.distill_states are the weights of a teacher, and there is none: "
@@ -47,26 +50,66 @@ def with_teacher(recipe: Recipe, start: str, labels: Labels) -> Recipe:
     return replace(recipe, task=replace(task, teacher=teacher, distill_logits=weight))
 
 
-def _classifies(name: str, labels: Labels) -> bool:
-    """Whether a model is a plain classifier with these labels."""
+def _can_teach(name: str, labels: Labels, kind: str) -> bool:
+    """Whether a model is a plain classifier (of the kind "sequence" or "token") with these labels."""
     config = load_config(name)
     plain = not is_ours(config) or config.num_instances == 1
-    made_for = (config.architectures or [""])[0].endswith("Classification")
-    return bool(plain and made_for and tuple(config.id2label.values()) == labels.names)
+    if not plain or not (config.architectures or [""])[0].endswith(f"For{kind.title()}Classification"):
+        return False
+    known = tuple(config.id2label.values())
+    if label_order(known, labels.names) is None:
+        logger.warning("%s is not the teacher: it has the labels %s, the task %s", name, known[:20], labels.names[:20])
+        return False
+    return True
+
+
+def label_order(known: Sequence[str], names: Sequence[str]) -> list[int] | None:
+    """For each of `names`, its number among those that a teacher knows; None where these are other labels.
+
+    Case does not matter. LABEL_0, LABEL_1, ... are no names: such a teacher's labels count as the task's, by number.
+    """
+    if len(known) != len(names):
+        return None
+    by_number = list(range(len(names)))
+    if list(known) in (list(names), [f"LABEL_{number}" for number in by_number]):
+        return by_number
+    folded = [name.casefold() for name in known]
+    wanted = [name.casefold() for name in names]
+    if len(set(wanted)) < len(wanted) or set(folded) != set(wanted):
+        return None
+    return [folded.index(name) for name in wanted]
+
+
+def order_of(teacher: PreTrainedModel, labels: Labels) -> list[int]:
+    """For each label of the task, its number at the teacher."""
+    known = tuple(teacher.config.id2label.values())
+    order = label_order(known, labels.names)
+    if order is None:
+        name = teacher.name_or_path
+        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
+    return order
 
 
 def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
     """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
 
-    It must have the same `labels` in the same order.
+    It must have the same `labels`, in any order.
     """
     if not name:
         return None
-    ours = is_ours(load_config(name))
+    config = load_config(name)
+    made_for = (config.architectures or ["nothing"])[0]
+    needed = auto.__name__.removeprefix("Auto")
+    if labels is not None and not made_for.endswith(needed.removeprefix("Model")):
+        raise ValueError(f"{name} cannot be the teacher: it was made as {made_for}, the task needs {needed}")
+    ours = is_ours(config)
     teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
-    known = tuple(teacher.config.id2label.values())
-    if labels is not None and known != labels.names:
-        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
+    if labels is not None:
+        known, order = tuple(config.id2label.values()), order_of(teacher, labels)
+        if known != labels.names:
+            pairs = zip(order[:20], labels.names, strict=False)
+            said = ", ".join(f"{known[number]} = {own}" for number, own in pairs)
+            logger.info("the labels of the teacher %s are taken so: %s", name, said)
     return teacher.eval().requires_grad_(False)
 
 
@@ -82,7 +125,8 @@ def teach(
 ) -> None:
     """Put the teacher's logits and states beside the rows of `examples`, as far as the recipe wants them."""
     name, bf16 = recipe.task.teacher, recipe.run.bf16
-    file = partial(_file_of_answers, name, rows, folder, bf16)
+    order = order_of(teacher, labels)
+    file = partial(_file_of_answers, name, rows, folder, bf16, order)
 
     @cache
     def its_rows() -> Rows:
@@ -94,7 +138,7 @@ def teach(
     if recipe.task.distill_logits > 0:
 
         def ask_logits() -> Tensor:
-            found = ask_teacher(teacher, its_rows(), partial(teacher_logits, teacher), bf16=bf16)
+            found = ask_teacher(teacher, its_rows(), partial(teacher_logits, teacher), bf16=bf16)[..., order]
             return found if its_rows() is rows or rows.token_labels is None else word_by_word(found, its_rows(), rows)
 
         rows.teacher_logits = cached(file("logits"), ask_logits)
@@ -139,10 +183,13 @@ def _words(rows: Rows) -> list[Tensor]:
     return list(torch.split(first, counts.tolist()))
 
 
-def _file_of_answers(teacher: str, rows: Rows, folder: Path, bf16: bool, what: str) -> Path:
+def _file_of_answers(teacher: str, rows: Rows, folder: Path, bf16: bool, order: list[int], what: str) -> Path:
     """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
     place = Path(teacher) if Path(teacher).is_dir() else folder
-    words = sha256(rows.ids.numpy().tobytes()).hexdigest()[:12]
+    about = sha256(rows.ids.numpy().tobytes())
+    if order != sorted(order):
+        about.update(str(order).encode())
+    words = about.hexdigest()[:12]
     return place / f"teacher-{what}-{words}{'-bf16' if bf16 else ''}.pt"
 
 
