@@ -256,6 +256,15 @@ def test_upper_layers_are_cut_off(tmp_path, sentences):
     assert all(final.state_dict()[name].equal(whole[name]) for name in kept)
 
 
+def test_bad_rows_are_said_before_the_warm_up(tmp_path, corpus):
+    same = tmp_path / "same.csv"
+    same.write_text("text,label\n" + "good film,yes\n" * 20)
+    settings = recipe(warmup={"steps": 1, "corpus": str(corpus), "tokens": 8}, task={"steps": 1})
+    with pytest.raises(ValueError, match="all rows have the label 'yes'"):
+        train(settings, tmp_path / "run", task=own_task({"train": same}, ["text"], "label"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_failed_first_try_does_not_lock_its_folder(tmp_path, corpus, sentences):
     task = own_task(sentences, ["text"], "label")
     warmup = {"steps": 1, "corpus": str(corpus), "tokens": 8, "groups": 2}

@@ -57,7 +57,11 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     recipe = as_plain(recipe) if recipe.run.plain else recipe
     if task is None and recipe.task.name:
         task = get_task(recipe.task.name)
+    if recipe.task.steps and task is None:
+        raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     _check_same_run(recipe, task, folder)
+    if recipe.task.steps and task is not None and recipe.warmup.steps:
+        task_examples(task, data_dir, 1)  # bad rows are said before the warm-up, not after it
     with first_process_first():
         if _other_run(recipe, task, folder):
             _forget_run(folder)
@@ -66,9 +70,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     last = recipe.model.start
     if recipe.warmup.steps:
         last = str(warm_up(recipe, folder / "warmup", tokenizer, task, data_dir))
-    if recipe.task.steps:
-        if task is None:
-            raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
+    if recipe.task.steps and task is not None:
         after = replace(recipe, model=replace(recipe.model, start=last))
         last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=recipe.model.start))
     return Path(last)
