@@ -7,8 +7,8 @@ HEADING = [
     "## Is the mixture read?",
     "",
     "The score at one group size as it is, and when each row gets its neighbour's part of the mixture",
-    "(`datamux evaluate --swapped`, `experiments/swapped.sh`; one seed, one grouping). A model that reads the mixture falls",
-    "to what guessing gives. With a bypass, what stays is read below the mixture.",
+    "(`datamux evaluate --swapped`, `experiments/swapped.sh`; one seed, one grouping). A model that reads the mixture",
+    "falls to what guessing gives. With a bypass, what stays is read below the mixture.",
     "",
     "| task | model | k | score | swapped |",
     "|---|---|---|---|---|",
@@ -22,6 +22,11 @@ def swapped_section() -> list[str]:
         (swapped,) = read_record(file)["results"]
         k = swapped["group_size"]
         own = next(row for row in read_record(RESULTS / task / f"{name}.json")["results"] if row["group_size"] == k)
-        cells = [TITLES[task], name.removesuffix("-seed0"), str(k), *(f"{100 * r['score']:.1f}" for r in (own, swapped))]
+        cells = [
+            TITLES[task],
+            name.removesuffix("-seed0"),
+            str(k),
+            *(f"{100 * r['score']:.1f}" for r in (own, swapped)),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return [*HEADING, *lines, ""] if lines else []
