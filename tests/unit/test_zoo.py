@@ -36,7 +36,9 @@ def test_other_names_stay_as_they_are(shipped, tmp_path):
     assert zoo.find_model("somebody/toy") == "somebody/toy"
     assert zoo.find_model("unknown") == "unknown"
     (tmp_path / "toy").mkdir()
-    assert zoo.find_model("toy") == "toy", "a folder of that name in the working directory wins"
+    assert zoo.find_model("toy") == str(shipped / "toy"), "any folder of that name is in nobody's way"
+    (tmp_path / "toy/config.json").write_text("{}")
+    assert zoo.find_model("toy") == "toy", "a model of that name in the working directory wins"
 
 
 def test_they_are_listed_with_their_scores(shipped):
