@@ -30,7 +30,8 @@ docs: .venv/dev ## write the generated pages and pictures, and build the documen
 packages: .venv/dev ## build wheel and sdist, and try each extra in an empty environment: slow
 	$(BIN)/python scripts/packages.py
 
-results: .venv/dev ## write the result tables from the run records
+results: .venv/dev ## write the models' cards and the result tables from the run records
+	$(BIN)/python experiments/cards.py
 	$(BIN)/python experiments/report.py
 
 format: .venv/dev ## format the code

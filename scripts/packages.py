@@ -2,10 +2,12 @@
 
     python scripts/packages.py [EXTRA ...]      without names: every extra of pyproject.toml, and none ("")
 
-Slow: every environment gets its own torch. Needs an index, or wheels that pip finds by itself.
+Slow: every environment gets its own torch. Installing needs an index, or wheels that pip finds by itself; what was
+installed then runs without a network.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,6 +70,30 @@ USES: dict[str, tuple[str, list[str]]] = {
 }
 
 
+# Where Linux cannot take the network away, Python refuses to use it.
+REFUSE = """
+import socket
+def refuse(*given, **options):
+    raise OSError("no network: the package must do without")
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+"""
+
+
+def can_unshare() -> bool:
+    """Whether a program can be given a network of its own, with nothing in it."""
+    return shutil.which("unshare") is not None and subprocess.run(["unshare", "-rn", "true"]).returncode == 0
+
+
+def run_offline(*command: str, folder: Path, environment: dict[str, str]) -> None:
+    environment = environment | {"HF_HUB_OFFLINE": "1"}
+    if can_unshare():
+        run("unshare", "-rn", *command, folder=folder, environment=environment)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "sitecustomize.py").write_text(REFUSE)
+        run(*command, folder=folder, environment=environment | {"PYTHONPATH": place})
+
+
 def run(*command: str, folder: Path = ROOT, environment: dict[str, str] | None = None) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -92,10 +118,10 @@ def try_extra(wheel: Path, extra: str) -> None:
         run(*pip, environment=environment)
         (home / "my.txt").write_text("good film\nbad film\n")
         code, commands = USES[extra]
-        run(str(programs / "python"), "-c", code, folder=home, environment=environment)
+        run_offline(str(programs / "python"), "-c", code, folder=home, environment=environment)
         for command in commands:
             program, *arguments = command.split()
-            run(str(programs / program), *arguments, folder=home, environment=environment)
+            run_offline(str(programs / program), *arguments, folder=home, environment=environment)
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ def zoo_table() -> list[str]:
         for k in map(str, sizes):
             score = f"{100 * card['scores'][k]:.1f}" if k in card["scores"] else ""
             speed = card.get("speed", {}).get(k)
-            cells.append(f"{score} ({speed[0]:.1f}x)" if score and speed else score)
+            cells.append(f"{score} ({speed['ratio']:.1f}x)" if score and speed else score)
         task = f"{TITLES[card['task']]}, {card['metric']}"
         lines.append(f"| {name} | {task} | {card['parameters'] / 1e6:.1f} | " + " | ".join(cells) + " |")
     return lines

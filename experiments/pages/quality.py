@@ -16,6 +16,16 @@ from datamux.evaluate.records import read_record
 from pages.common import RESULTS, TITLES, minutes
 
 SIZES = (1, 2, 5, 10, 20, 40)
+# The rows of the README's table: what a reader calls a model -> its records.
+IN_SHORT = {
+    "plain, four layers": "scratch-plain",
+    "plain, one layer, taught by a pretrained one": "scratch-plain-1l-256h-taught",
+    "plain, no layer: words alone": "scratch-plain-0l-256h",
+    "**mixed**, four layers": "scratch-n20",
+    "pretrained (MiniLM), all six layers": "minilm-plain-6-layers",
+    "pretrained, cut to its first two layers": "minilm-plain-2-layers-longer",
+    "pretrained, **mixed** after its second layer": "minilm-n10-mux-layer-2",
+}
 ABLATIONS = {
     "ablation": (
         "What makes the warm-up work",
@@ -69,6 +79,18 @@ def table(task: str) -> list[str]:
         spent = fmean(minutes(record) for record in records)
         seen = fmean(epochs(record) for record in records)
         lines.append(f"| {name} | {len(records)} | {seen:.1f} | {spent:.0f} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def short_table(task: str) -> list[str]:
+    """A few rows with plain names; `table` has them all."""
+    groups = rows_of(task)
+    found = {name: scores(groups[kept]) for name, kept in IN_SHORT.items()}
+    sizes = [k for k in SIZES if any(k in row for row in found.values())]
+    lines = ["| model | seeds | " + " | ".join(f"k = {k}" for k in sizes) + " |", "|---" * (2 + len(sizes)) + "|"]
+    for name, row in found.items():
+        cells = [f"{fmean(row[k]):.1f}" if k in row else "" for k in sizes]
+        lines.append(f"| {name} | {len(row[1])} | " + " | ".join(cells) + " |")
     return lines
 
 

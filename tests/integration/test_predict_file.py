@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -142,6 +145,113 @@ def test_an_interrupted_run_goes_on(predictor, tmp_path, monkeypatch, torn):
     expected = [answer["score"] for answer in predictor([TEXTS[i % 8] for i in range(30)], group_size=1)]
     assert len({round(score, 4) for score in expected}) == 8
     assert [float(row["predicted_score"]) for row in found] == pytest.approx(expected)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import datamux
+from datamux.inference.files import predict_file
+
+folder = Path(sys.argv[1])
+predictor = datamux.load(folder / "model")
+predictor.positions = 16
+whole, passes = predictor.runtime.logits, []
+
+def dies(batch, group_size):
+    if len(passes) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    passes.append(len(batch["input_ids"]))
+    print(passes[-1], flush=True)
+    return whole(batch, group_size)
+
+predictor.runtime.logits = dies
+predict_file(predictor, folder / "in.csv", folder / "out.csv", group_size=1)
+"""
+
+
+def test_a_killed_run_keeps_every_pass_that_ended(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", [{"id": str(i), "text": TEXTS[i % 8]} for i in range(30)])
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, text=True, timeout=200)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    answered = sum(map(int, done.stdout.split()))
+    assert answered > 0
+    assert predict_file(predictor, source, tmp_path / "out.csv", group_size=1).resumed_after == answered
+    assert [row["id"] for row in rows_of(tmp_path / "out.csv")] == [str(i) for i in range(30)]
+
+
+def test_a_mistake_leaves_no_journal(predictor, tmp_path):
+    source, output = write(tmp_path / "in.csv", [{"body": "good film"}]), tmp_path / "out.csv"
+    for options in ({"text": ["text"]}, {"text": ["body"], "group_size": 4}):
+        with pytest.raises(ValueError, match=r"no such column|group_size"):
+            predict_file(predictor, source, output, **options)
+    with pytest.raises(ValueError, match="no such file"):
+        predict_file(predictor, tmp_path / "none.csv", output)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in.csv", "model"]
+
+
+def test_a_journal_without_answers_is_discarded(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", [{"text": "good film"}])
+    (tmp_path / "out.csv.part").write_text('{"source": ["other.csv", 1, 1], "text": ["text"], "group_size": null}\n')
+    assert predict_file(predictor, source, tmp_path / "out.csv").rows == 1
+
+
+@pytest.mark.parametrize("output", ["in.csv", "../{}/in.csv", "link.csv"])
+def test_the_input_is_not_written_over(predictor, tmp_path, output):
+    source = write(tmp_path / "in.csv", [{"text": "good film"}])
+    (tmp_path / "link.csv").symlink_to(source)
+    with pytest.raises(ValueError, match="written over"):
+        predict_file(predictor, source, tmp_path / output.format(tmp_path.name))
+    assert rows_of(source) == [{"text": "good film"}]
+
+
+def test_the_errors_of_a_run_can_be_its_next_input_elsewhere(predictor, tmp_path):
+    errors = write(tmp_path / "out.csv.errors.jsonl", [{"text": "good film"}])
+    with pytest.raises(ValueError, match="written over"):
+        predict_file(predictor, errors, tmp_path / "out.csv")
+    assert predict_file(predictor, errors, tmp_path / "again.csv").rows == 1
+
+
+@pytest.mark.parametrize(("source", "output"), [("in.csv", "out.parquet"), ("in.parquet", "out.csv")])
+def test_missing_pyarrow_is_noticed_before_the_first_answer(predictor, tmp_path, monkeypatch, source, output):
+    given = write(tmp_path / source, [{"text": "good film"}])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr(predictor.runtime, "logits", None)
+    with pytest.raises(ModuleNotFoundError, match=r"datamux\[train\]"):
+        predict_file(predictor, given, tmp_path / output)
+    assert not (tmp_path / f"{output}.part").exists()
+
+
+def test_blank_texts_are_bad(predictor, tmp_path):
+    source = write(tmp_path / "in.jsonl", [{"text": text} for text in ("good", " ", "\t\n", "\u00a0", "bad")])
+    done = predict_file(predictor, source, tmp_path / "out.jsonl")
+    assert (done.rows, done.bad) == (2, 3)
+
+
+def test_parquet_takes_columns_of_several_kinds_as_text(predictor, tmp_path, caplog):
+    several = [["a", 1, {"x": 1}, 2**70, {}], [["b"], "1", {"x": "y"}, 1, {}], [None, 2.5, None, None, {}]]
+    names = ("lists", "numbers", "dicts", "large", "nothing")
+    rows = [{"text": "good", "id": i, **dict(zip(names, row, strict=True))} for i, row in enumerate(several)]
+    predict_file(predictor, write(tmp_path / "in.jsonl", rows), tmp_path / "out.parquet")
+    found = rows_of(tmp_path / "out.parquet")
+    assert [row["lists"] for row in found] == ["a", '["b"]', None]
+    assert [row["numbers"] for row in found] == ["1", "1", "2.5"]
+    assert [row["dicts"] for row in found] == ['{"x": 1}', '{"x": "y"}', None]
+    assert [row["large"] for row in found] == [str(2**70), "1", None]
+    assert [row["id"] for row in found] == [0, 1, 2]
+    for name in names:
+        assert f"column '{name}'" in caplog.text
+    assert "'id'" not in caplog.text
+
+
+def test_lists_and_dicts_are_json_in_csv(predictor, tmp_path):
+    source = write(tmp_path / "in.jsonl", [{"text": "good", "list": ["é"], "dict": {"a": None}}])
+    predict_file(predictor, source, tmp_path / "out.csv")
+    (row,) = rows_of(tmp_path / "out.csv")
+    assert json.loads(row["list"]) == ["é"]
+    assert json.loads(row["dict"]) == {"a": None}
 
 
 def test_strange_line_breaks_lose_no_row(predictor, tmp_path):

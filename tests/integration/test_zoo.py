@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import cards
 import pytest
 import torch
 
@@ -63,8 +64,24 @@ def test_a_card_says_what_a_user_must_know(name):
 def test_a_card_is_what_its_records_say(name):
     card = CARDS[name]
     record = read_record(ROOT / f"experiments/results/zoo/{name}.json")
-    assert PACKING["make_card"](name, record, card["parameters"]) == card
-    assert PACKING["as_markdown"](name, card) == (HOME / name / "README.md").read_text()
+    assert cards.make_card(name, record, card["parameters"]) == card
+    assert cards.as_markdown(name, card) == (HOME / name / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_says_how_it_was_measured_and_made(name):
+    card, page = CARDS[name], (HOME / name / "README.md").read_text()
+    assert card["speed"].keys() == card["scores"].keys()
+    for speed in card["speed"].values():
+        assert f"| {speed['texts_a_second']:,.0f} |" in page
+    assert f"{card['hardware']['cores']} cores of an {card['hardware']['cpu']}" in page
+    assert ("mean over 3 random groupings" in page) == (card["num_instances"] > 1)
+    assert "in bf16" in page
+    assert f"One seed ({card['training']['seed']})" in page
+    for part in card["training"]["stages"]:
+        assert f"{part['minutes']:.0f} minutes" in page
+        assert part["commit"][:7] in page
+    assert ("Reuters" in page) == name.startswith("ner")
 
 
 @pytest.mark.parametrize("name", ["sentiment", "sentiment-plain"])

@@ -3,11 +3,15 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 import datamux
 from conftest import tiny_encoder
 from datamux import zoo
+from datamux.cli import app
 from datamux.evaluate import demo
+from datamux.evaluate.pace import FIRST, POSITIONS, choose_pace
+from datamux.evaluate.speed import Contender
 
 NAMES = ("toy", "toy-plain")
 
@@ -24,8 +28,13 @@ def toys(tmp_path, monkeypatch, tokenizer):
     monkeypatch.setitem(demo.SENTENCES, "toy", ("good film", "bad film", "the plot", "anna"))
 
 
+def measure(texts=(), **options):
+    pair = demo.load_pair("toy")
+    return demo.measure_speed(pair, texts, **({"seconds": 0.01, "rounds": 2, "limit": 60.0} | options))
+
+
 def test_own_texts_are_answered_in_the_company_of_ours(toys):
-    shown = demo.show_model("toy", ["very good", "not bad"], seconds=0.01, rounds=2)
+    shown = demo.answer_texts(demo.load_pair("toy"), ["very good", "not bad"])
     assert shown.texts == ["very good", "not bad"]
     assert shown.mixed == datamux.load("toy")(["very good", "not bad", "good film"])[:2]
     assert shown.plain == datamux.load("toy-plain")(["very good", "not bad"])
@@ -33,15 +42,66 @@ def test_own_texts_are_answered_in_the_company_of_ours(toys):
 
 
 def test_without_texts_ours_are_answered(toys):
-    shown = demo.show_model("toy", [], seconds=0.01, rounds=1)
-    assert shown.texts == list(demo.SENTENCES["toy"])
+    assert demo.answer_texts(demo.load_pair("toy"), []).texts == list(demo.SENTENCES["toy"])
 
 
 def test_speeds_stand_beside_the_scores_of_the_cards(toys):
-    speeds = demo.show_model("toy", [], seconds=0.01, rounds=2).speeds
+    speeds = measure()
     assert [(row["group_size"], row["score"]) for row in speeds] == [(1, 0.75), (3, 0.25)]
     assert speeds[0]["ratio"] == 1
     assert len(speeds[1]["rates"]) == 2
+
+
+def test_without_time_one_small_round_is_measured(toys):
+    speeds = measure(rounds=50, limit=0.0)
+    assert {len(row["rates"]) for row in speeds} == {1}
+    assert [row["positions"] for row in speeds] == [FIRST, POSITIONS[-1]]
+    assert speeds[1]["instances"] < speeds[0]["instances"] * 3
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (0.01, ([2048, 2048], 3)),  # 256 positions take a hundredth of a second: everything fits
+        (0.05, ([1024, 256], 3)),
+        (0.1, ([1024, 256], 2)),  # 0.4 s a pass of 1024: two contenders, 8 passes each, then 3 passes a round
+        (1.0, ([1024, 128], 1)),  # the least there is
+    ],
+)
+def test_a_slow_machine_gets_less_to_do(machine, expected):
+    now = [0.0]
+
+    def works(factor):
+        def work(instances, positions):
+            now[0] += factor * machine * positions / 256
+
+        return work
+
+    contenders = [Contender("plain", works(1), 1, 16.0), Contender("5 a pass", works(4), 5, 16.0)]
+    assert choose_pace(contenders, rounds=3, seconds=0.1, limit=9.0, clock=lambda: now[0]) == expected
+
+
+def test_the_demo_is_not_led_astray_by_a_folder_of_that_name(toys, tmp_path, monkeypatch):
+    other = tmp_path / "elsewhere"
+    datamux.multiplex(tiny_encoder(), 2).save_pretrained(other / "toy")
+    monkeypatch.chdir(other)
+    assert demo.load_pair("toy").mixed.num_instances == 3
+
+
+def test_answers_are_printed_before_anything_is_measured(toys, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "SENTENCES", {"toy": demo.SENTENCES["toy"]})
+    command = ["demo", "very good", "--rounds", "1", "--seconds", "0.01", "--plot", str(tmp_path / "demo.png")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "toy: measuring: round 1 of 1" in done.stderr, "progress is told where stderr is no terminal, too"
+
+    def interrupted(*given, **options):
+        raise RuntimeError("not yet measured")
+
+    monkeypatch.setattr(demo, "measure_speed", interrupted)
+    done = CliRunner().invoke(app, command)
+    assert "very good" in done.stdout
+    assert "not yet measured" in str(done.exception)
 
 
 def test_equal_answers_are_counted_without_their_scores():
@@ -53,6 +113,7 @@ def test_equal_answers_are_counted_without_their_scores():
 
 
 def test_it_is_drawn(toys, tmp_path):
-    shown = demo.show_model("toy", [], seconds=0.01, rounds=1)
+    shown = demo.answer_texts(demo.load_pair("toy"), [])
+    shown.speeds = measure(rounds=1)
     demo.draw_demo([shown, shown], tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 10_000

@@ -1,7 +1,9 @@
 """What an extra brings is missing: the error names the extra. The import is blocked; nothing is uninstalled."""
 
+import os
 import re
 import runpy
+import socket
 import subprocess
 import sys
 import tomllib
@@ -33,6 +35,22 @@ def test_make_packages_uses_every_extra_and_none():
     tried = runpy.run_path(str(ROOT / "scripts/packages.py"))
     assert sorted(tried["USES"]) == sorted(["", *EXTRAS])
     assert tried["EXTRAS"] == list(EXTRAS)
+
+
+@pytest.mark.parametrize("unshares", [False, True])
+def test_make_packages_runs_them_without_a_network(unshares, tmp_path, monkeypatch):
+    tried = runpy.run_path(str(ROOT / "scripts/packages.py"))
+    if unshares and not tried["can_unshare"]():
+        pytest.skip("no `unshare -rn` here")
+    monkeypatch.setitem(tried["run_offline"].__globals__, "can_unshare", lambda: unshares)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()  # it is there
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        with pytest.raises(SystemExit, match="OSError"):
+            tried["run_offline"](sys.executable, "-c", code, folder=tmp_path, environment=dict(os.environ))
+    code = "import os; assert os.environ['HF_HUB_OFFLINE'] == '1'"
+    tried["run_offline"](sys.executable, "-c", code, folder=tmp_path, environment=dict(os.environ))
 
 
 def test_the_command_line_knows_the_extra_of_every_package():

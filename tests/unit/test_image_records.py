@@ -263,3 +263,19 @@ def test_speed_is_drawn_with_and_without_accuracy(all_committed):
     assert len(without.axes) == 3, "no empty panels"
     assert "no accuracy" in without.get_supxlabel()
     assert OTHER["source"] in without.get_suptitle()
+
+
+def test_a_picture_reads_from_left_to_right():
+    group = {"digits": [[0] * 400] * 2, "labels": [7, 2], "mixture": [1] * 400, "answers": [7, 3]}
+    row = {"series": "ortho", "value": 90.0}
+    figure = figure_of({"kind": "picture", "results": [group] * 3, "rows": [row], "data": {"source": "MNIST"}})
+    line = figure.axes[: len(figure.axes) // 3]
+    images = [place for place, axes in enumerate(line) if axes.images]
+    answers = [
+        (place, axes.texts[0]) for place, axes in enumerate(line) if axes.texts and axes.texts[0].get_text() != "→"
+    ]
+    assert images[:2] == [0, 1]
+    assert len(images) == 3
+    assert [text.get_text() for _, text in answers] == ["7", "3"]
+    assert [text.get_color() for _, text in answers] == ["tab:green", "tab:red"]
+    assert max(images) < min(place for place, _ in answers), "digits, then the mixture, then the answers"

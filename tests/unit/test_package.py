@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_every_part_of_the_package_is_in_the_list_of_files(page):
         if not part.name.startswith("__"):
             name = f"{part.name}/" if part.is_dir() else part.name
             assert re.search(rf"(?m)(^  |`){re.escape(name)}", text), f"{page} does not name {name}"
+
+
+def test_the_readme_names_every_extra_and_every_file_beside_it():
+    text = (ROOT / "README.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extra in project["optional-dependencies"]:
+        assert re.search(rf"(?m)^\| .*`{extra}`.* \|", text), f"README.md does not say what the extra {extra} is for"
+    for name in ("Makefile", "constraints.txt", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
+        assert re.search(rf"(?m)^{re.escape(name)} ", text), f"README.md does not say what {name} is"
 
 
 def test_import_does_not_load_torch():

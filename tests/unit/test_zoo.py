@@ -36,14 +36,17 @@ def test_other_names_stay_as_they_are(shipped, tmp_path):
     assert zoo.find_model("somebody/toy") == "somebody/toy"
     assert zoo.find_model("unknown") == "unknown"
     (tmp_path / "toy").mkdir()
-    assert zoo.find_model("toy") == "toy", "a folder of that name in the working directory wins"
+    assert zoo.find_model("toy") == str(shipped / "toy"), "any folder of that name is in nobody's way"
+    (tmp_path / "toy/config.json").write_text("{}")
+    assert zoo.find_model("toy") == "toy", "a model of that name in the working directory wins"
 
 
 def test_they_are_listed_with_their_scores(shipped):
+    table = CliRunner().invoke(app, ["ls", "models"], env={"COLUMNS": "200"}).stdout
+    for shown in ("toy", "1 to 3", "accuracy: 50.0 at 1, 25.0 at 3"):
+        assert shown in table
     (row,) = json.loads(CliRunner().invoke(app, ["ls", "models", "--json"]).stdout)
-    assert row["name"] == "toy"
-    assert row["texts a pass"] == "1 to 3"
-    assert row["score by texts a pass"] == "accuracy: 50.0 at 1, 25.0 at 3"
+    assert row == {"name": "toy", **CARD}
 
 
 def test_none_is_said(tmp_path, monkeypatch):

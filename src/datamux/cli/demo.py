@@ -1,6 +1,8 @@
 """`datamux demo`: the models in the package at work on this machine, beside the plain ones; nothing to download."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,27 +27,31 @@ def demo(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts of yours; without any, ours are shown.")] = None,
     plot: Annotated[Path, typer.Option(help="Where to draw what was measured.")] = Path("datamux-demo.png"),
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.1,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring, at most.")] = 3,
+    limit: Annotated[
+        float, typer.Option(help="About how many seconds measuring one model may take; fewer rounds, if need be.")
+    ] = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Answer texts with the shipped models, many texts a pass, beside the plain models; then measure both here."""
-    from rich.console import Console
-
-    from datamux.evaluate.demo import SENTENCES, draw_demo, show_model
-
     if not plot.parent.is_dir():
         raise ValueError(f"no such folder for the plot: {plot.parent}")
-    progress = Console(stderr=True)
-    with progress.status("") as status:
-        shown = [
-            show_model(name, texts or [], seconds=seconds, rounds=rounds, tell=status.update) for name in SENTENCES
-        ]
+    with _progress("loading the models"):
+        from datamux.evaluate.demo import SENTENCES, answer_texts, draw_demo, load_pair, measure_speed
+
+        pairs = [load_pair(name) for name in SENTENCES]
+    shown = []
+    for pair in pairs:
+        shown.append(answer_texts(pair, texts or []))
+        if not as_json:
+            _print_answers(shown[-1])
+    for pair, one in zip(pairs, shown, strict=True):
+        with _progress(f"{pair.name}: measuring") as tell:
+            one.speeds = measure_speed(pair, one.texts, rounds=rounds, seconds=seconds, limit=limit, tell=tell)
+        if not as_json:
+            _print_speed(one)
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"equal": one.equal} for one in shown], indent=1))
-    else:
-        for one in shown:
-            _print_answers(one)
-            _print_speed(one)
     if find_spec("matplotlib") is None:
         typer.echo("no plot without matplotlib: pip install 'datamux[bench]'", err=True)
     else:
@@ -53,6 +59,20 @@ def demo(
         typer.echo(f"drawn: {plot}", err=True)
     if not as_json:
         typer.echo(NEXT)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[str], None]]:
+    """A line that changes; where stderr is no terminal, a line for each thing told."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(what) as status:
+            yield lambda text: status.update(f"{what}: {text}")
+    else:
+        typer.echo(what, err=True)
+        yield lambda text: typer.echo(f"{what}: {text}", err=True)
 
 
 def _print_answers(one: "Shown") -> None:
@@ -75,8 +95,9 @@ def _print_speed(one: "Shown") -> None:
          f"{100 * r['score']:.1f}")
         for r in one.speeds
     ]  # fmt: skip
-    show_table(("", "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
-    typer.echo("The sentences above, over and over, from texts to answers.\n")
+    show_table((one.name, "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
+    rounds = len(one.speeds[0]["rates"])
+    typer.echo(f"The sentences above, over and over, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
 
 
 def _short(text: str) -> str:

@@ -23,6 +23,11 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List what there is to choose from, each with what it does."""
+    if kind == Kind.models and as_json:  # all that their cards have, as data
+        from datamux.zoo import shipped_models
+
+        typer.echo(json.dumps([{"name": name, **card} for name, card in shipped_models().items()], indent=2))
+        return
     rows = {"tasks": _tasks, "recipes": _recipes, "models": _models}.get(kind, lambda: _strategies(kind))()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

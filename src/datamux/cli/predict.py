@@ -11,8 +11,11 @@ from datamux.cli.options import TextColumns
 
 def predict(
     model: Annotated[str, typer.Argument(help="Folder or name of a trained or exported model.")],
-    source: Annotated[Path, typer.Argument(metavar="IN", help="txt, csv, tsv, jsonl or parquet; - reads stdin.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="csv, tsv, jsonl or parquet.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="IN", help="txt, csv, tsv, jsonl or parquet; - reads stdin, a text a line."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="csv, tsv, jsonl or parquet (needs the extra train).")],
     text: TextColumns = ["text"],
     group_size: Annotated[int | None, typer.Option("--group-size", "-k", help="Default: all slots.")] = None,
     bf16: Annotated[bool, typer.Option("--bf16", help="Run in half precision.")] = False,

@@ -1,21 +1,30 @@
 """What `datamux demo` shows: the shipped models' answers beside the plain ones', and how fast each gives them here."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from datamux.evaluate.contenders import FromTexts
+from datamux.evaluate.pace import choose_pace
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.evaluate.speed import Contender, compare_speed
 from datamux.inference.predictor import Predictor, load
-from datamux.zoo import shipped_models
+from datamux.zoo import shipped_folder, shipped_models
 from datamux.zoo.sentences import NEWS, OPINIONS
 
 SENTENCES = {"sentiment": OPINIONS, "ner": NEWS}
-POSITIONS = (512, 2048)  # a pass: few are tried, so that the demo takes seconds
 LEAST = 5  # the smallest group size that is measured
+
+
+@dataclass
+class Pair:
+    """A shipped model and its plain one."""
+
+    name: str
+    plain: Predictor
+    mixed: Predictor
 
 
 @dataclass
@@ -28,7 +37,7 @@ class Shown:
     texts: list[str]
     plain: list[Any]
     mixed: list[Any]
-    speeds: list[dict[str, Any]]  # the plain model first
+    speeds: list[dict[str, Any]] = field(default_factory=list)  # the plain model first
 
     @property
     def equal(self) -> float:
@@ -36,42 +45,55 @@ class Shown:
         return fmean(_bare(one) == _bare(other) for one, other in zip(self.plain, self.mixed, strict=True))
 
 
-def show_model(
-    name: str, texts: Sequence[str], *, seconds: float, rounds: int, tell: Callable[[str], None] = lambda text: None
-) -> Shown:
-    """Answers for `texts`, or for our own sentences if there are none, with all slots in use; then the speed.
+def load_pair(name: str) -> Pair:
+    """Those of the package, even if the working directory has a folder of that name."""
+    return Pair(name, load(shipped_folder(f"{name}-plain")), load(shipped_folder(name)))
+
+
+def answer_texts(pair: Pair, texts: Sequence[str]) -> Shown:
+    """Answers for `texts`, or for our own sentences if there are none, with all slots in use.
 
     A few texts would not fill the slots, so ours go along: that is how it is used, and it is when it is hardest.
     """
-    cards = shipped_models()
-    ours = SENTENCES[name]
+    ours = SENTENCES[pair.name]
     chosen = list(texts) or list(ours)
-    plain, mixed = load(f"{name}-plain"), load(name)
-    k = mixed.num_instances
+    k = pair.mixed.num_instances
     company = [ours[i % len(ours)] for i in range(-len(chosen) % k)]
-    tell(f"{name}: answering {len(chosen)} texts, {k} a pass")
-    answers = mixed(chosen + company, group_size=k)[: len(chosen)]
-    tell(f"{name}: measuring")
-    speeds = _measure(plain, mixed, chosen + list(ours), rounds, seconds, cards[name], cards[f"{name}-plain"])
-    return Shown(name, cards[name]["metric"], k, chosen, plain(chosen), answers, speeds)
+    answers = pair.mixed(chosen + company, group_size=k)[: len(chosen)]
+    return Shown(pair.name, shipped_models()[pair.name]["metric"], k, chosen, pair.plain(chosen), answers)
 
 
-def _measure(
-    plain: Predictor,
-    mixed: Predictor,
-    texts: list[str],
+def measure_speed(
+    pair: Pair,
+    texts: Sequence[str],
+    *,
     rounds: int,
     seconds: float,
-    card: dict[str, Any],
-    plain_card: dict[str, Any],
+    limit: float,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
+    """Texts a second of the plain model, then of the other at several group sizes; in about `limit` seconds."""
+    cards = shipped_models()
+    card, plain_card = cards[pair.name], cards[f"{pair.name}-plain"]
+    given = [*texts, *SENTENCES[pair.name]]
     sizes = [k for k in map(int, card["scores"]) if k >= min(LEAST, card["num_instances"])]
-    tokens = fmean(plain.texts.window(texts).lengths)
-    contenders = [Contender("plain", FromTexts(plain, texts, 1), 1, tokens)]
-    contenders += [Contender(f"{k} a pass", FromTexts(mixed, texts, k), k, tokens) for k in sizes]
-    found = compare_speed(contenders, rounds=rounds, seconds=seconds, positions=POSITIONS)
+    tokens = fmean(pair.plain.texts.window(given).lengths)
+    contenders = [Contender("plain", FromTexts(pair.plain, given, 1), 1, tokens)]
+    contenders += [Contender(f"{k} a pass", FromTexts(pair.mixed, given, k), k, tokens) for k in sizes]
+    positions, possible = choose_pace(contenders, rounds=rounds, seconds=seconds, limit=limit)
+    largest = max(positions)
+    for contender, own in zip(contenders, positions, strict=True):
+        contender.tokens *= largest / own  # fewer texts a pass, though all are measured at one size
+
+    def told(text: str) -> None:
+        tell(text.partition(" at ")[0])  # without that size
+
+    found = compare_speed(contenders, rounds=possible, seconds=seconds, positions=[largest], tell=told)
     scores = [plain_card["scores"]["1"], *(card["scores"][str(k)] for k in sizes)]
-    return [speed.as_dict() | {"score": score} for speed, score in zip(found, scores, strict=True)]
+    return [
+        speed.as_dict() | {"positions": own, "score": score}
+        for speed, own, score in zip(found, positions, scores, strict=True)
+    ]
 
 
 def draw_demo(shown: Sequence[Shown], file: Path) -> None:

@@ -4,7 +4,6 @@ Answers go to a journal beside the output, one line a row, pass by pass, in what
 interrupted reads it and answers the other rows; the output itself is written at the end, in order and in one piece.
 """
 
-import csv
 import io
 import json
 import sys
@@ -14,13 +13,14 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
+from datamux.grouping import check_group_size
+from datamux.inference.journal import STDIN, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
+from datamux.inference.writing import OUTPUTS, check_parquet, write_parquet, write_rows
 from datamux.tasks.files import BadFile, Row, iterate_lines, iterate_rows, wrong_bytes
 
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
-OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
-STDIN = Path("-")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,9 @@ def predict_file(
     settings: dict[str, Any] | None = None,
 ) -> Done:
     """Answer every row of `source` into `output`. `settings` is what must be the same for a run to be gone on with."""
-    if output.suffix.lower() not in OUTPUTS:
-        raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
-    journal = output.with_name(output.name + ".part")
-    about = {"source": _identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
+    check_before(predictor, source, output, text, group_size)  # a mistake shall leave no journal
+    journal = journal_of(output)
+    about = {"source": identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
     before = open_journal(journal, about)
 
     def items() -> Iterator[Item]:
@@ -66,7 +65,7 @@ def predict_file(
     letters = None
     if progress and source != STDIN:
         letters = sum(predictor.texts.letters(item.text) for item in items() if not item.problem)
-    with journal.open("a", encoding="utf-8") as lines:
+    with journal.open("a", encoding="utf-8", buffering=1) as lines:  # line by line: a kill loses no pass that ended
         for item, answer in _answered(predictor, items(), group_size, progress, letters):
             line: Row = {"n": item.number}
             if item.problem:
@@ -75,6 +74,20 @@ def predict_file(
                 line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
             lines.write(json.dumps(line, default=str) + "\n")
     return finish(source, output, journal, len(before))
+
+
+def check_before(predictor: Predictor, source: Path, output: Path, text: Sequence[str], group_size: int | None) -> None:
+    """What can be seen to be wrong before the first answer."""
+    if output.suffix.lower() not in OUTPUTS:
+        raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
+    if source.resolve() in [file.resolve() for file in (output, journal_of(output), _errors_of(output))]:
+        raise ValueError(f"{source} would be written over; choose another output than {output}")
+    if group_size is not None:
+        check_group_size(group_size, predictor.num_instances)
+    check_parquet(source, output)
+    if source != STDIN:
+        items = read_items(source, text, token_level=predictor.token_level)
+        next((item for item in items if item.problem is None), None)  # the first good row shows the columns
 
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
@@ -102,43 +115,19 @@ def as_columns(answer: Any, *, token_level: bool) -> Row:
     return {"predicted_spans" if token_level else "predicted_labels": answer}
 
 
-def open_journal(journal: Path, about: dict[str, Any]) -> set[int]:
-    """The numbers of the rows that an earlier run has answered.
-
-    A half-written last line is cut off; another run's journal is an error.
-    """
-    content = journal.read_bytes() if journal.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]
-    if not whole:
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
-        return set()
-    if len(whole) < len(content):
-        journal.write_bytes(whole)
-    header, *lines = whole.split(b"\n")[:-1]  # not splitlines(): a text may hold other line breaks
-    if json.loads(header) != json.loads(json.dumps(about)) or about["source"] == [str(STDIN)]:
-        raise ValueError(
-            f"{journal} was left by a run with another input or other settings (stdin always is another); "
-            f"remove it to start anew: {header.decode()}"
-        )
-    return {json.loads(line)["n"] for line in lines}
-
-
 def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
     """Write the output, and the bad rows beside it, from the journal; then remove the journal."""
-    with journal.open(encoding="utf-8") as lines:
-        next(lines)
-        kept = sorted((json.loads(line) for line in lines), key=lambda line: line["n"])
+    kept = read_journal(journal)
     good = [line for line in kept if "out" in line]
     bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in kept if "bad" in line]
     part = output.with_name(output.name + ".new")
     if output.suffix.lower() == ".parquet":
-        _write_parquet(part, [line["out"] for line in good], source, [line["n"] for line in good])
+        write_parquet(part, [line["out"] for line in good], source, [line["n"] for line in good])
     else:
         with part.open("w", encoding="utf-8", newline="") as handle:
-            _write_rows(handle, output.suffix.lower(), [line["out"] for line in good])
+            write_rows(handle, output.suffix.lower(), [line["out"] for line in good])
     part.replace(output)
-    errors = output.with_name(output.name + ".errors.jsonl")
+    errors = _errors_of(output)
     errors.unlink(missing_ok=True)
     if bad:
         errors.write_text("".join(json.dumps(line) + "\n" for line in bad), encoding="utf-8")
@@ -168,6 +157,10 @@ def _answered(
     yield from ((item, None) for item in bad)
 
 
+def _errors_of(output: Path) -> Path:
+    return output.with_name(output.name + ".errors.jsonl")
+
+
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
     with _open(source) as lines:
         yield from iterate_lines(lines)
@@ -192,9 +185,9 @@ def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
     """What is wrong with the texts of a row, if anything. A tagger takes lists of words as well."""
     for column in columns:
         value = row.get(column)
-        if value is None or value == "" or value == []:
-            return f"column {column!r} is empty"
         words = token_level and isinstance(value, list) and all(isinstance(word, str) for word in value)
+        if value is None or value == [] or ((isinstance(value, str) or words) and not "".join(value).strip()):
+            return f"column {column!r} is empty"
         if not isinstance(value, str) and not words:
             return f"column {column!r} holds {value!r}, not a text"
     return None
@@ -203,40 +196,3 @@ def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
 def _not_text(row: Row) -> str | None:
     """JSON can hold half characters, in any column, which cannot be written again."""
     return wrong_bytes(json.dumps(row, ensure_ascii=False, default=str))
-
-
-def _write_rows(handle: IO[str], suffix: str, rows: Sequence[Row]) -> None:
-    if suffix == ".jsonl":
-        handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        return
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(handle, columns, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(
-            {name: json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for name, v in row.items()}
-        )
-
-
-def _write_parquet(file: Path, rows: Sequence[Row], source: Path, numbers: Sequence[int]) -> None:
-    """From a parquet file, its own columns keep their types."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = pyarrow.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows])
-    if source.suffix.lower() == ".parquet":
-        original = parquet.read_table(source).take(pyarrow.array([number - 1 for number in numbers], pyarrow.int64()))
-        for name in (name for name in columns if name.startswith("predicted_")):
-            if name in original.column_names:
-                original = original.drop_columns(name)
-            original = original.append_column(name, table[name])
-        table = original
-    parquet.write_table(table, file)
-
-
-def _identity(source: Path) -> list[Any]:
-    if source == STDIN:
-        return ["-"]
-    state = source.stat() if source.exists() else None
-    return [str(source), state.st_size if state else 0, state.st_mtime if state else 0]

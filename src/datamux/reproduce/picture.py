@@ -56,23 +56,33 @@ def picture_record(
 
 
 def draw_picture(record: dict[str, Any]) -> Any:
-    """One line a group: its digits, the one mixture that the network sees, an answer under every digit."""
+    """One line a group, from left to right: its digits, the one mixture that the network sees, the answers in turn."""
     pyplot = pyplot_without_window()
     groups = record["results"]
     n = len(groups[0]["labels"])
+    widths = [1.0] * n + [0.5, 1.0, 0.5] + [0.4] * n  # the halves hold arrows
     figure, grid = pyplot.subplots(
-        len(groups), n + 2, figsize=(1.1 * (n + 2), 1.5 * len(groups) + 0.6), squeeze=False, layout="constrained"
+        len(groups),
+        len(widths),
+        figsize=(1.1 * sum(widths), 1.2 * len(groups) + 0.8),
+        width_ratios=widths,
+        squeeze=False,
+        layout="constrained",
     )
     for line, group in zip(grid, groups, strict=True):
         for axes in line:
             axes.set_axis_off()
-        for axes, digit, label, answer in zip(line, group["digits"], group["labels"], group["answers"], strict=False):
+        for axes, digit in zip(line, group["digits"], strict=False):
             axes.imshow(_square(digit), cmap="gray_r")
-            colour = "tab:green" if answer == label else "tab:red"
-            axes.text(0.5, -0.05, f"→ {answer}", transform=axes.transAxes, ha="center", va="top", color=colour)
-        line[n].text(0.5, 0.5, "mixed to", ha="center", va="center")
         line[n + 1].imshow(_square(group["mixture"]), cmap="gray")
-    grid[0][n + 1].set_title("the network sees", fontsize=8)
+        for arrow in (line[n], line[n + 2]):
+            arrow.text(0.5, 0.5, "→", ha="center", va="center", fontsize=16)
+        for axes, label, answer in zip(line[n + 3 :], group["labels"], group["answers"], strict=True):
+            colour = "tab:green" if answer == label else "tab:red"
+            axes.set_box_aspect(1 / widths[-1])  # as high as the pictures
+            axes.text(0.5, 0.5, str(answer), ha="center", va="center", fontsize=16, color=colour)
+    for place, title in ((0, f"{n} digits"), (n + 1, "the network sees"), (n + 3, "its answers")):
+        grid[0][place].set_title(title, fontsize=8, loc="left" if place != n + 1 else "center")
     row = record["rows"][0]
     right = f"{row['series']}: {row['value']:.1f}% right on {record['data']['source']}"
     figure.suptitle(f"{n} digits, one pass, {n} answers ({right})", fontsize=10)

@@ -1,0 +1,50 @@
+"""The journal of `datamux predict`: one line a row beside the output, so that an interrupted run can go on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from datamux.tasks.files import Row
+
+STDIN = Path("-")
+
+
+def journal_of(output: Path) -> Path:
+    return output.with_name(output.name + ".part")
+
+
+def open_journal(journal: Path, about: dict[str, Any]) -> set[int]:
+    """The numbers of the rows that an earlier run has answered.
+
+    A half-written last line is cut off. Another run's journal is an error, unless it holds no answer.
+    """
+    content = journal.read_bytes() if journal.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    header, *lines = whole.split(b"\n")[:-1] or [b""]  # not splitlines(): a text may hold other line breaks
+    if not lines:
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
+        return set()
+    if len(whole) < len(content):
+        journal.write_bytes(whole)
+    if json.loads(header) != json.loads(json.dumps(about)) or about["source"] == [str(STDIN)]:
+        raise ValueError(
+            f"{journal} was left by a run with another input or other settings (stdin always is another); "
+            f"remove it to start anew: {header.decode()}"
+        )
+    return {json.loads(line)["n"] for line in lines}
+
+
+def read_journal(journal: Path) -> list[Row]:
+    """Its lines, in the order of the rows."""
+    with journal.open(encoding="utf-8") as lines:
+        next(lines)
+        return sorted((json.loads(line) for line in lines), key=lambda line: line["n"])
+
+
+def identity(source: Path) -> list[Any]:
+    """What tells one input from another."""
+    if source == STDIN:
+        return [str(STDIN)]
+    state = source.stat()
+    return [str(source), state.st_size, state.st_mtime]

@@ -1,0 +1,21 @@
+"""The README's generated table: short, in a reader's words, and from the same records as the full one."""
+
+from pages.common import ROOT
+from pages.quality import IN_SHORT, rows_of, scores, short_table
+
+FULL = rows_of("sst2")
+
+
+def test_the_readme_has_the_short_table():
+    text = (ROOT / "README.md").read_text()
+    assert "\n".join(short_table("sst2")) in text
+    assert not [name for name in FULL if f"| {name} |" in text], "names of records are for docs/results.md"
+
+
+def test_its_rows_are_those_of_the_records():
+    _, _, *lines = short_table("sst2")
+    assert len(lines) == len(IN_SHORT) <= 7
+    for line, (name, kept) in zip(lines, IN_SHORT.items(), strict=True):
+        found = scores(FULL[kept])
+        assert line.startswith(f"| {name} | {len(FULL[kept])} | ")
+        assert f"{sum(found[1]) / len(found[1]):.1f}" in line
