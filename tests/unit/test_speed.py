@@ -3,7 +3,7 @@
 import pytest
 
 from datamux.evaluate.bench import run_memory, run_parts, run_speed, run_text_parts
-from datamux.evaluate.contenders import Shape, lengths_of
+from datamux.evaluate.contenders import Shape, evenly, lengths_of
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
 from datamux.evaluate.ratios import against_first, ratio_cells, ratio_titles
 from datamux.evaluate.rivals import shape_like
@@ -275,3 +275,14 @@ def test_the_plot_has_the_papers_points(monkeypatch, tmp_path):
     title = figures[0].get_suptitle()
     assert "tagging" in title
     assert "texts" in title
+
+
+def test_every_stretch_of_texts_is_as_long_as_any_other():
+    texts = ["a" * n for n in (*range(1, 41), *[200] * 20)]
+    found = evenly(texts, len)
+    assert sorted(found) == sorted(texts)
+    mean = sum(map(len, texts)) / len(texts)
+    for start in range(0, 50, 7):
+        assert sum(map(len, found[start : start + 10])) / 10 == pytest.approx(mean, rel=0.3)
+    assert evenly(["one"], len) == ["one"]
+    assert evenly([], len) == []
