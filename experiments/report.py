@@ -43,6 +43,10 @@ def readme() -> str:
 
 def main() -> int:
     stale = []
+    for plot in stale_plots():  # first: pages show the plots that there are
+        stale.append(str(plot.file.relative_to(ROOT)))
+        if "--check" not in sys.argv:
+            plot.redraw()
     pages = {
         DOCS / "results.md": page(),
         DOCS / "models.md": models_page(),
@@ -55,10 +59,6 @@ def main() -> int:
         stale.append(str(file.relative_to(ROOT)))
         if "--check" not in sys.argv:
             file.write_text(text)
-    for plot in stale_plots():
-        stale.append(str(plot.file.relative_to(ROOT)))
-        if "--check" not in sys.argv:
-            plot.redraw()
     if "--check" in sys.argv and stale:
         print(f"out of date: {', '.join(stale)}; run `make results`")
         return 1
