@@ -9,6 +9,8 @@ from datamux.evaluate.records import read_record
 from pages.common import DOCS, RESULTS, TITLES
 
 TRAINED = (" steps | learning rate |", "---|---|")  # how each model of a frontier was trained on the task
+PARTS = ("mixing", "encoder", "demultiplexer", "head", "plain")  # of a pass
+STEPS = ("tokenise", "pad", "run", "answer")  # from texts to answers
 
 
 def frontier_section() -> list[str]:
@@ -92,6 +94,12 @@ def memory_table(record: dict) -> list[str]:
     return lines
 
 
+def _rows(titles: list[str], rows: list[list]) -> list[str]:
+    """A table in markdown."""
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (titles, *rows)]
+    return [lines[0].replace("|  |", "| |"), "|---" * len(titles) + "|", *lines[1:]]
+
+
 def parts_table(record: dict) -> list[str]:
     settings = record["settings"]
     title = f"{shape_title(record['settings'])}, {settings['tokens']} tokens" + ", bf16" * settings["bf16"]
@@ -102,12 +110,9 @@ def parts_table(record: dict) -> list[str]:
         "",
         f"Milliseconds a group, in passes of {settings['groups']} groups; median of the rounds.",
         "",
-        "| instances a pass | mixing | encoder | demultiplexer | head | the plain model, one instance |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {r['group_size']} | {r['mixing']:.3f} | {r['encoder']:.3f} | {r['demultiplexer']:.3f} "
-            f"| {r['head']:.3f} | {r['plain']:.3f} |"
-            for r in record["results"]
+        *_rows(
+            ["instances a pass", "mixing", "encoder", "demultiplexer", "head", "the plain model, one instance"],
+            [[r["group_size"], *(f"{r[part]:.3f}" for part in PARTS)] for r in record["results"]],
         ),
     ]
 
@@ -119,12 +124,9 @@ def text_parts_table(record: dict) -> list[str]:
         "",
         "Microseconds a text, one step after the other; the predictor tokenises in the background.",
         "",
-        "| | instances a pass | tokenising | sorting and padding | model | answers |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {r['name']} | {r['group_size']} | {r['tokenise']:.1f} | {r['pad']:.1f} | {r['run']:.1f} "
-            f"| {r['answer']:.1f} |"
-            for r in record["results"]
+        *_rows(
+            ["", "instances a pass", "tokenising", "sorting and padding", "model", "answers"],
+            [[r["name"], r["group_size"], *(f"{r[step]:.1f}" for step in STEPS)] for r in record["results"]],
         ),
     ]
 
