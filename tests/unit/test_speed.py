@@ -49,7 +49,7 @@ def test_sizes_beyond_the_best_are_tried():
         nonlocal now
         now += instances / min(positions, 9000)  # the larger the faster, up to 9000
 
-    found = tune(Contender("plain", work), POSITIONS, 0.1, lambda: now)
+    found = tune(Contender("plain", work), POSITIONS, 1.0, lambda: now)
     assert max(found, key=lambda size: found[size]) == 16_384 < max(found)
 
     def tried(best):
@@ -57,11 +57,14 @@ def test_sizes_beyond_the_best_are_tried():
             nonlocal now
             now += instances * (1 + abs(positions - best))
 
-        return list(tune(Contender("plain", falls), POSITIONS, 0.1, lambda: now))
+        return list(tune(Contender("plain", falls), POSITIONS, seconds, lambda: now))
 
+    seconds = 1e7  # a pass fits
     assert tried(1024) == [256, 512, 1024, 2048, 4096]
     assert max(tried(4096)) == 8192, "very large ones take long"
     assert max(tried(8192)) == 16_384
+    seconds = 0.1
+    assert max(tried(8192)) == 8192, "a pass of more would take longer than a round"
 
 
 def test_a_machine_that_slows_down_does_not_change_the_ratios():

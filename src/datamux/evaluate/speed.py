@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import torch
 
-# Of one pass: the batch sizes that are tried, up to two beyond the best; above USUAL, which take long, one.
+# Of one pass: the batch sizes that are tried, up to two beyond the best; above USUAL, which take long, one, and only
+# where a pass fits a round.
 POSITIONS = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 USUAL = 8192
 TURNS = 5  # in which the two best of them run against each other
@@ -140,13 +141,16 @@ def tune(
 ) -> dict[int, float]:
     """The rate at each number of positions a pass. The first pass of each size warms up and is not counted.
 
-    Larger sizes are left out once two in a row were slower than the best; those above USUAL, once one was.
+    Larger sizes are left out once two in a row were slower than the best; those above USUAL, once one was, or once a
+    single pass would take three times `seconds`, which is a round.
     """
     found: dict[int, float] = {}
     for size in positions:
-        if size > USUAL and found and list(found.values())[-1] < max(found.values()):
-            break
         instances = max(1, int(size // contender.tokens)) * contender.group_size  # one pass
+        if size > USUAL and found:
+            last = list(found.values())[-1]
+            if last < max(found.values()) or instances / last > 3 * seconds:
+                break
         rate = _rate(contender, instances, size, clock)
         instances *= max(1, round(rate * seconds / instances))
         found[size] = max(_rate(contender, instances, size, clock) for _ in range(2))
