@@ -1,5 +1,8 @@
 """Remembered pieces give exactly the tokens of the tokenizer, whatever the text."""
 
+import random
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -38,20 +41,35 @@ def test_tokens_and_cuts_are_those_of_the_tokenizer(texts, max_tokens):
         whole.enable_truncation(max_tokens)
         expected = whole.encode_batch(texts)
         for _ in range(2):  # new, then remembered
-            rows, cut = remembered(texts)
-            assert rows == [encoding.ids for encoding in expected]
+            ids, lengths, cut = remembered(texts)
+            assert ids.tolist() == [number for encoding in expected for number in encoding.ids]
+            assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
             assert cut == sum(bool(encoding.overflowing) for encoding in expected)
 
 
 def test_too_many_pieces_are_forgotten(monkeypatch):
     monkeypatch.setattr(pieces, "REMEMBERED", 2)
     remembered = Pieces(TOKENIZERS[0], 9)
-    first = remembered(["a b c d"])
-    older = remembered._known  # another thread may be reading it
-    assert remembered(["bad"]) == Pieces(TOKENIZERS[0], 9)(["bad"])
-    assert list(remembered._known) == ["bad"]
-    assert len(older) == 4
-    assert remembered(["a b c d"]) == first
+    first = ids_of(remembered, "a b c d")
+    older = remembered._table  # another thread may be reading it
+    assert ids_of(remembered, "bad") == ids_of(Pieces(TOKENIZERS[0], 9), "bad")
+    assert list(remembered._table.number) == ["bad"]
+    assert list(older.number) == list("abcd")
+    assert ids_of(remembered, "a b c d") == first
+
+
+def ids_of(remembered, *texts):
+    return remembered(texts)[0].tolist()
+
+
+def test_several_threads_may_ask_at_once(monkeypatch):
+    monkeypatch.setattr(pieces, "REMEMBERED", 40)
+    remembered = Pieces(TOKENIZERS[0], 99)
+    chance = random.Random(0)
+    asked = [" ".join("".join(chance.choices(LETTERS, k=3)) for _ in range(5)) for _ in range(300)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: ids_of(remembered, text), asked))
+    assert found == [TOKENIZERS[0].encode(text).ids for text in asked]
 
 
 def byte_pairs() -> Tokenizer:
@@ -83,13 +101,6 @@ def test_the_predictor_uses_it_for_texts_but_not_for_pairs(tokenizer):
     assert texts.window(["good film", "the plot was not good . the plot was bad"]).cut == 1
     assert texts.window([("good film", "bad film")]).rows.token_types is not None
     assert Texts(tokenizer, 8, token_level=True)._pieces is None
-
-
-def test_long_pieces_are_not_remembered():
-    remembered = Pieces(TOKENIZERS[0], 99)
-    text = "a" + "." * 40
-    assert remembered([text, "a"])[0][0] == TOKENIZERS[0].encode(text).ids
-    assert list(remembered._known) == ["a"]
 
 
 def test_a_new_line_as_a_token_of_its_own_is_not_looked_up():

@@ -24,13 +24,16 @@ def label_answers(logits: Tensor, names: Sequence[str], problem: str, top_k: int
         ]
         return [row[0] if len(row) == 1 else row for row in rows]
     if problem == "multi_label_classification":
-        shares = logits.float().sigmoid().tolist()
-        found = [[{"label": n, "score": s} for n, s in zip(names, row, strict=True) if s > 0.5] for row in shares]
+        each = logits.float().sigmoid().tolist()
+        found = [[{"label": n, "score": s} for n, s in zip(names, row, strict=True) if s > 0.5] for row in each]
         return [sorted(row, key=lambda answer: -answer["score"]) for row in found]
-    best = logits.float().softmax(-1).topk(min(top_k, logits.shape[-1]), dim=-1)
+    shares = logits.float().softmax(-1)
+    if top_k == 1:
+        score, label = shares.max(-1)
+        return [{"label": names[c], "score": s} for c, s in zip(label.tolist(), score.tolist(), strict=True)]
+    best = shares.topk(min(top_k, logits.shape[-1]), dim=-1)
     pairs = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    answers = [[{"label": names[c], "score": s} for s, c in zip(*pair, strict=True)] for pair in pairs]
-    return [row[0] for row in answers] if top_k == 1 else answers
+    return [[{"label": names[c], "score": s} for s, c in zip(*pair, strict=True)] for pair in pairs]
 
 
 def span_answers(

@@ -1,18 +1,51 @@
 """Tokenising at the speed of a look-up, for tokenizers that never look across a space.
 
 A multiplexed model answers so many texts a second that splitting words becomes a large part of the work. Most words
-of a text were seen before: here every piece between two spaces is tokenised once, and remembered.
+of a text were seen before: here every piece between two spaces is tokenised once, and remembered. All texts are looked
+up together: a list for every text would cost more than its look-ups, most of it in Python's search for garbage.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from threading import Lock
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-REMEMBERED = 500_000  # pieces; when there are more, all are forgotten
-LONGEST = 32  # letters of a piece that is remembered: longer ones are hardly seen again
+Numbers = NDArray[np.int64]
+REMEMBERED = 4_000_000  # letters of all pieces together; when there are more, all are forgotten
 NORMALIZERS = (None, "BertNormalizer", "Lowercase")
 PRE_TOKENIZERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is known of pieces: the number of each; at that number, where its ids start and how many they are."""
+
+    number: dict[str, int]  # shared with later tables, which only add to it
+    starts: Numbers
+    sizes: Numbers
+    ids: Numbers
+    letters: int
+
+    @staticmethod
+    def empty() -> "Table":
+        return Table({}, _array([]), _array([]), _array([]), 0)
+
+    def find(self, pieces: Sequence[str]) -> Numbers:
+        """The number of each piece, or -1."""
+        return np.fromiter(map(self.number.get, pieces, repeat(-1)), np.int64, len(pieces))
+
+    def with_pieces(self, pieces: Sequence[str], ids: Sequence[Sequence[int]]) -> "Table":
+        first = len(self.sizes)
+        self.number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
+        sizes = np.concatenate([self.sizes, _array([len(row) for row in ids])])
+        flat = np.concatenate([self.ids, _array([number for row in ids for number in row])])
+        return Table(self.number, sizes.cumsum() - sizes, sizes, flat, self.letters + sum(map(len, pieces)))
 
 
 class Pieces:
@@ -26,35 +59,57 @@ class Pieces:
         inner = [place for place, special in enumerate(example.special_tokens_mask) if not special]
         self._before, self._after = example.ids[: inner[0]], example.ids[inner[-1] + 1 :]
         self._room = max_tokens - len(self._before) - len(self._after)
-        self._known: dict[str, list[int]] = {}
+        self._table = Table.empty()
+        self._learning = Lock()  # several threads may use one predictor
 
-    def __call__(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """(the ids of each text, how many texts were cut)."""
-        split = [text.split(" ") for text in texts]
-        known = self._learned({piece for pieces in split for piece in pieces})
-        before, after, room = self._before, self._after, self._room
-        rows, cut = [], 0
-        for pieces in split:
-            row = before.copy()
-            for piece in pieces:
-                row += known[piece]
-            if len(row) - len(before) > room:
-                del row[len(before) + room :]
-                cut += 1
-            row += after
-            rows.append(row)
-        return rows, cut
+    def __call__(self, texts: Sequence[str]) -> tuple[Numbers, Numbers, int]:
+        """(the ids of all texts in a row, how many each has, how many texts were cut)."""
+        if not texts:
+            return _array([]), _array([]), 0
+        pieces = " ".join(texts).split(" ")
+        many = _array([text.count(" ") + 1 for text in texts])  # pieces of each text: one at least
+        table, numbers = self._find(pieces)
+        sizes = table.sizes[numbers]
+        inner = np.add.reduceat(sizes, many.cumsum() - many)  # tokens of each text
+        kept = np.minimum(inner, self._room)
+        lengths = kept + len(self._before) + len(self._after)
+        ends = lengths.cumsum()
+        starts = ends - lengths
+        rows = np.empty(ends[-1], np.int64)
+        for place, token in enumerate(self._before):
+            rows[starts + place] = token
+        for place, token in enumerate(reversed(self._after), 1):
+            rows[ends - place] = token
+        found = table.ids[_counted(table.starts[numbers], sizes)]
+        cut = int((inner > kept).sum())
+        if cut:
+            found = found[_counted(inner.cumsum() - inner, kept)]
+        rows[_counted(starts + len(self._before), kept)] = found
+        return rows, lengths, cut
 
-    def _learned(self, pieces: set[str]) -> dict[str, list[int]]:
-        """A table that has all of `pieces`. Tables only grow: another thread may be reading an older one."""
-        known = self._known if len(self._known) < REMEMBERED else {}
-        new = [piece for piece in pieces if piece not in known]
-        found = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
-        pairs = [(piece, encoding.ids) for piece, encoding in zip(new, found, strict=True)]
-        known.update(pair for pair in pairs if len(pair[0]) <= LONGEST)
-        self._known = known
-        long = {piece: ids for piece, ids in pairs if len(piece) > LONGEST}
-        return known | long if long else known
+    def _find(self, pieces: Sequence[str]) -> tuple[Table, Numbers]:
+        """A table that has all of `pieces`, and their numbers in it."""
+        table = self._table
+        numbers = table.find(pieces)
+        if numbers.min() < 0:
+            with self._learning:
+                table = self._table if self._table.letters < REMEMBERED else Table.empty()
+                new = [piece for piece in dict.fromkeys(pieces) if piece not in table.number]
+                encoded = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
+                table = self._table = table.with_pieces(new, [encoding.ids for encoding in encoded])
+            numbers = table.find(pieces)
+        return table, numbers
+
+
+def _counted(starts: Numbers, sizes: Numbers) -> Numbers:
+    """From each start on as many numbers as its size says: (3, 9), (2, 1) -> 3 4 9."""
+    before = sizes.cumsum() - sizes
+    counted: Numbers = np.repeat(starts - before, sizes) + np.arange(sizes.sum())
+    return counted
+
+
+def _array(values: Any) -> Numbers:
+    return np.array(values, np.int64)
 
 
 def never_looks_across_spaces(tokenizer: Tokenizer) -> bool:

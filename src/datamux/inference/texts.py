@@ -47,8 +47,8 @@ class Texts:
         given = [_as_input(text, self.token_level) for text in texts]
         pad_id = self.tokenizer.pad_token_id or 0
         if self._pieces is not None and all(isinstance(text, str) for text in given):
-            ids, cut = self._pieces(given)
-            return Window(given, Rows(ids, pad_id=pad_id), [len(row) for row in ids], None, cut)
+            flat, lengths, cut = self._pieces(given)
+            return Window(given, Rows.from_flat(flat, lengths, pad_id=pad_id), lengths.tolist(), None, cut)
         encodings = self._encode(given)
         ids = [encoding.ids for encoding in encodings]
         pairs = any(isinstance(text, tuple) for text in given)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
@@ -44,6 +45,15 @@ class Rows(Dataset[Batch]):
         self.teacher_logits: Tensor | None = None  # (i c), or (all tokens, c) for token labels
         self.teacher_states: Tensor | None = None  # (i d), or (all tokens, d)
         self.cut_labels: list[list[int]] = []  # per row, the tags of words that truncation cut off
+
+    @classmethod
+    def from_flat(cls, ids: NDArray[np.int64], lengths: NDArray[np.int64], *, pad_id: int) -> "Rows":
+        """Rows that lie one after the other in `ids`."""
+        rows = cls([], pad_id=pad_id)
+        rows.ids = torch.from_numpy(ids)
+        rows.ends = torch.from_numpy(lengths.cumsum())
+        rows.starts = rows.ends - torch.from_numpy(lengths)
+        return rows
 
     def __len__(self) -> int:
         return len(self.ends)
