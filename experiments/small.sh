@@ -4,6 +4,7 @@
 #   CAPACITY=40 ...           how many instances a pass: 20, or (warmup, sst2) 40
 #   BYPASS=true ...           the multiplexed models with a bypass (runs and records are called so)
 #   MASKED=true ...           the multiplexed models from a warm-up with a seventh of the words hidden (`-masked-words`)
+#   WIDE=true ...             the multiplexed models with half the layers and twice the width (`-2l-512h`)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -15,9 +16,10 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-bypass=${BYPASS:-false} masked=${MASKED:-false} past=
+bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} past= shape=()
 [ "$bypass" != true ] || past=-bypass
 [ "$masked" != true ] || past=$past-masked-words
+[ "$wide" != true ] || { past=$past-2l-512h shape=(--set model.layers=2 --set model.hidden=512 --set model.heads=8); }
 warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
@@ -25,6 +27,15 @@ judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record alrea
 }
 
 [ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
+if [ "$wide" = true ]; then # then as many steps again, from half of the slots on
+  first=$runs/warmup-n$n-2x512-seed0 start=$runs/warmup-n$n-2x512-more-seed0
+  [ -f "$first/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$first" "${shape[@]}" \
+    --set model.tokenizer="${TOKENIZER:-$warm/tokenizer}" --set warmup.steps=3000
+  judge "$first/warmup/model" wikipedia_en "scratch-n$n-2l-512h-seed0"
+  [ -f "$start/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$start" "${shape[@]}" \
+    --set model.start="$first/warmup/model" --set warmup.steps=3000 --set warmup.start_size=$((n / 2)) --set warmup.learning_rate=7e-4
+  judge "$start/warmup/model" wikipedia_en "scratch-n$n-2l-512h-more-seed0"
+fi
 if [ "$task" = warmup ]; then
   judge "$warm/warmup/model" wikipedia_en "scratch-n$n-seed0"
   exit
@@ -43,7 +54,7 @@ plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" --set model.start="$start/warmup/model" \
-  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass"
+  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass" "${shape[@]}"
 judge "$mux/task/model" "$task" "scratch-n$n$past-seed$seed" $splits
 for size in ${SMALLER:-}; do
   layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size${TEACHER:+-taught}-seed$seed
