@@ -23,6 +23,7 @@ bench speed tagging-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 
 bench speed tagging-as-trained-12l-768h-128-tokens $base --lengths fixed:128 --engine bf16 $ours --tagging --head-context 2 -k 20
 bench speed engines-4l-256h-32-tokens $small --lengths fixed:32 $ours -k 10 -k 20 \
   --engine torch --engine bf16 --engine compiled --engine onnx --engine int8 --engine openvino
+bench speed sst2-texts-new-4l-256h $small --texts --lengths sst2 $ours
 bench speed sst2-texts-sentiment --model sentiment --texts --lengths sst2
 [ -z "${1:-}" ] || bench speed sst2-texts-4l-256h --model "$1" --texts --lengths sst2
 bench memory memory-12l-768h

@@ -6,7 +6,7 @@ from datamux.evaluate.records import read_record
 from pages.common import RESULTS, missed
 from pages.quality import rows_of, scores
 
-RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h": {20: 99.0, 40: 97.0}}
+RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h-more": {20: 99.0, 40: 97.0}}
 SENTIMENT = {1: 0.5, 2: 0.5, 5: 0.5, 10: 1.0, 20: 2.0}
 TAGS = {5: 2.0, 10: 5.0, 20: 10.0}
 PRETRAINED = {2: 1.0, 5: 3.0, 10: 6.0}
@@ -30,6 +30,7 @@ SPEED = {
     "4l-768h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 37},
     "4l-256h-32-tokens": {2: 1.9, 10: 9.3, 20: 18, 40: 34},
     "4l-256h-32-tokens-as-trained": {2: 1.9, 10: 9.3, 20: 18, 40: 34},
+    "sst2-texts-new-4l-256h": {2: 1.8, 10: 8, 20: 14, 40: 22},
     "sst2-texts-sentiment": {2: 1.8, 10: 8, 20: 14},
     "sst2-texts-4l-256h": {2: 1.8, 10: 8, 20: 14, 40: 22},
     "tagging-12l-768h-128-tokens": {20: 15},

@@ -159,6 +159,18 @@ def test_smaller_plain_models_in_the_same_table():
     assert all(row["ratio"] > 0 and row["group_size"] == 1 for row in found["results"][1:3])
 
 
+def test_new_models_can_be_timed_from_texts(tmp_path):
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / "train.jsonl").write_text('{"sentence": "a film .", "label": 1}\n' * 12)
+    how = {"model": None, "shape": TINY, "group_sizes": [2], "engines": [], "demultiplexers": ["gate"]}
+    from_texts = QUICK | {"texts": True, "lengths": "sst2", "data_dir": str(tmp_path)}
+    found = run_speed(**how, **from_texts)
+    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 a pass, torch"]
+    assert found["settings"]["texts"]
+    with pytest.raises(ValueError, match="needs a task"):
+        run_speed(**how, **QUICK | {"texts": True})
+
+
 def test_what_is_trained_can_be_timed(monkeypatch):
     seen = []
     whole = Shape.multiplexed

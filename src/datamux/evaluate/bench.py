@@ -9,6 +9,7 @@ from typing import Any
 from datamux.demultiplexers import DEMULTIPLEXERS
 from datamux.errors import check_choice
 from datamux.evaluate.contenders import (
+    TOKENIZER,
     FromIds,
     FromTexts,
     Shape,
@@ -53,10 +54,11 @@ def run_speed(
 ) -> dict[str, Any]:
     """The plain models on every engine, then the multiplexed one on every engine and group size.
 
-    Without `engines`: torch, or the one that the model was exported for.
+    Without `engines`: torch, or the one that the model was exported for. Without a model, new ones of `shape`, whose
+    texts are split as by the models in the package.
     """
-    if texts and (model is None or lengths.startswith("fixed")):
-        raise ValueError("--texts needs a trained model (for its tokenizer) and a task: --model FOLDER --lengths sst2")
+    if texts and lengths.startswith("fixed"):
+        raise ValueError("--texts needs a task whose texts to take: --lengths sst2")
     options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context, "bypass": bypass}
     rivals = find_rivals(model, shape, group_sizes, demultiplexers, engines, **options).with_smaller(also)
     size = rivals.shape
@@ -73,8 +75,7 @@ def run_speed(
             for how in rivals.engines
         }
         if texts:
-            assert model is not None
-            tokenizer = load_tokenizer(model)
+            tokenizer = load_tokenizer(model or TOKENIZER)
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
             known = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=False).window(words[:1000])
             tokens = fmean(known.lengths)
