@@ -54,7 +54,8 @@ case $stage in
     try bypass model.bypass=true
     try contextual-no-warmup model.multiplexer=contextual model.start="" model.needs_start=false model.tokenizer="$warm/warmup/model"
     masked=$runs/warmup-n20-masked-seed0 # a seventh of the words hidden: attention has to be used
-    $datamux train small/warmup-n20 -o "$masked" --set model.tokenizer="$warm/warmup/model" --set warmup.mask_rate=0.15
+    [ -f "$masked/warmup/model/training.json" ] || # of small.sh with MASKED=true
+      $datamux train small/warmup-n20 -o "$masked" --set model.tokenizer="$warm/warmup/model" --set warmup.mask_rate=0.15
     try masked-words model.start="$masked/warmup/model"
     ;;
   *) echo "which stage? warmup or task, not $stage" >&2; exit 2 ;;
