@@ -15,6 +15,7 @@ import datamux
 from conftest import tiny_encoder
 from datamux.cli import app
 from datamux.inference.files import STDIN, predict_file, read_items
+from datamux.inference.journal import identity
 from datamux.zoo.sentences import NEWS
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
@@ -244,6 +245,82 @@ def test_parquet_takes_columns_of_several_kinds_as_text(predictor, tmp_path, cap
     for name in names:
         assert f"column '{name}'" in caplog.text
     assert "'id'" not in caplog.text
+
+
+@pytest.mark.parametrize("to", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_every_line_break_in_a_cell_is_kept(predictor, tmp_path, to):
+    notes = ["one\rtwo", "one\ntwo", "one\r\ntwo", 'a "b"', "\r", " "]
+    source = write(tmp_path / "in.jsonl", [{"id": i, "note": note, "text": "good"} for i, note in enumerate(notes)])
+    predict_file(predictor, source, tmp_path / f"out{to}")
+    assert [row["note"] for row in rows_of(tmp_path / f"out{to}")] == notes
+    if to == ".csv":
+        assert (tmp_path / "out.csv").read_bytes().startswith(b"id,note,text,predicted_label,predicted_score\n0,")
+
+
+@pytest.mark.parametrize("to", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_are_there_even_if_no_row_is(predictor, tmp_path, suffix, to):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    source = write(tmp_path / f"in{suffix}", [{"id": 1, "text": " "}])
+    assert predict_file(predictor, source, tmp_path / f"out{to}").rows == 0
+    read = pyarrow.csv.read_csv if to == ".csv" else pyarrow.parquet.read_table
+    assert read(tmp_path / f"out{to}").column_names == ["id", "text", "predicted_label", "predicted_score"]
+
+
+def test_own_columns_of_a_parquet_file_keep_their_types(predictor, tmp_path, caplog):
+    import pyarrow
+    import pyarrow.parquet
+
+    when = pyarrow.array([0, 1], pyarrow.timestamp("us"))
+    pairs = pyarrow.array([[("a", 1)], []], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    table = pyarrow.table({"predicted_at": when, "text": ["good", "bad"], "pairs": pairs})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    predict_file(predictor, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    found = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    assert found.select(table.column_names).equals(table)
+    assert not caplog.text
+
+
+def test_a_first_row_without_the_text_is_a_bad_row(predictor, tmp_path):
+    source = write(tmp_path / "in.jsonl", [{"id": 1}, {"id": 2, "text": "good"}])
+    done = predict_file(predictor, source, tmp_path / "out.jsonl")
+    assert (done.rows, done.bad) == (1, 1)
+
+
+def test_too_many_columns_are_said_at_once(predictor, tmp_path):
+    source = write(tmp_path / "in.csv", [{"a": "x", "b": "y", "c": "z"}])
+    with pytest.raises(ValueError, match=r"one column or a pair of texts, got 3: a, b, c"):
+        predict_file(predictor, source, tmp_path / "out.csv", text=["a", "b", "c"])
+    assert not (tmp_path / "out.csv.part").exists()
+
+
+def test_two_runs_at_once_do_not_write_the_same_file(predictor, tmp_path, monkeypatch):
+    source = write(tmp_path / "in.csv", [{"id": i, "text": text} for i, text in enumerate(TEXTS)])
+    whole, said = predictor.runtime.logits, []
+
+    def second_run(batch, group_size):
+        monkeypatch.setattr(predictor.runtime, "logits", whole)
+        with pytest.raises(ValueError, match="another run is writing") as error:
+            predict_file(predictor, source, tmp_path / "out.csv")
+        said.append(error)
+        return whole(batch, group_size)
+
+    monkeypatch.setattr(predictor.runtime, "logits", second_run)
+    assert predict_file(predictor, source, tmp_path / "out.csv").rows == len(TEXTS)
+    assert said
+    assert [row["id"] for row in rows_of(tmp_path / "out.csv")] == [str(i) for i in range(len(TEXTS))]
+
+
+def test_a_model_that_was_trained_again_is_another(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("weights")
+    before = identity(tmp_path)
+    (tmp_path / "teacher-logits.pt").write_text("kept for its students")
+    assert identity(tmp_path) == before
+    (tmp_path / "model.safetensors").write_text("other weights")
+    assert identity(tmp_path) != before
 
 
 def test_lists_and_dicts_are_json_in_csv(predictor, tmp_path):

@@ -262,6 +262,15 @@ def test_bad_rows_are_said_before_the_warm_up(tmp_path, corpus):
     settings = recipe(warmup={"steps": 1, "corpus": str(corpus), "tokens": 8}, task={"steps": 1})
     with pytest.raises(ValueError, match="all rows have the label 'yes'"):
         train(settings, tmp_path / "run", task=own_task({"train": same}, ["text"], "label"))
+    both, other = tmp_path / "both.csv", tmp_path / "other.csv"
+    both.write_text("text,label\n" + "good film,yes\nbad film,no\n" * 10)
+    other.write_text("text,label\ngood film,yes\nbad film,perhaps\n")
+    task = own_task({"train": both, "validation": other}, ["text"], "label")
+    with pytest.raises(ValueError, match="label 'perhaps' is not one of no, yes"):
+        train(settings, tmp_path / "run", task=task)
+    taught = recipe(warmup=settings.as_dict()["warmup"], task={"steps": 1, "teacher": "runs/none"})
+    with pytest.raises(FileNotFoundError, match="no such folder: runs/none"):
+        train(taught, tmp_path / "run", task=own_task({"train": both}, ["text"], "label"))
     assert not (tmp_path / "run").exists()
 
 
@@ -337,7 +346,7 @@ def test_clear_errors(tmp_path, sentences):
     with pytest.raises(ValueError, match="classifies texts, and words is a task that tags tokens"):
         evaluate_model(str(final), str(words), text=["tokens"], label="tags")
     for settings in ({"model": TINY["model"] | {"start": "runs/none"}}, {"task": {"steps": 1, "teacher": "runs/none"}}):
-        with pytest.raises(FileNotFoundError, match="no such folder or Hub name: runs/none"):
+        with pytest.raises(FileNotFoundError, match="no such folder: runs/none; and it could not be loaded"):
             train(recipe(**{"task": {"steps": 1}} | settings), tmp_path / "f", task=task)
     with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
         evaluate_model(str(final), str(sentences["validation"]), group_sizes=[0])

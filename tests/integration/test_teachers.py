@@ -10,6 +10,7 @@ from test_training import FILL, GOOD, write_tags
 
 from conftest import tiny_config, tiny_encoder
 from datamux import multiplex
+from datamux.hub.loading import label_names
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_examples
 from datamux.tasks.task import Examples, own_task
@@ -20,6 +21,7 @@ from datamux.train.teachers import (
     ask_teacher,
     label_order,
     load_teacher,
+    order_of,
     teach,
     teacher_logits,
     teacher_states,
@@ -144,6 +146,13 @@ def test_the_answers_of_a_teacher_come_in_our_order(tmp_path, tokenizer):
     with torch.no_grad():
         said = teacher_logits(teacher, {k: x for k, x in rows.batch([0, 1]).items() if k != "labels"})
     torch.testing.assert_close(rows.teacher_logits, said[:, [1, 0]], atol=1e-5, rtol=1e-4)
+
+
+def test_labels_are_in_the_order_of_their_numbers():
+    config = tiny_config()
+    config.id2label = {number: f"label {number}" for number in sorted(range(12), key=str)}  # as text: 0 1 10 11 2
+    assert label_names(config) == tuple(f"label {number}" for number in range(12))
+    assert order_of(config, Labels(label_names(config))) == list(range(12))
 
 
 def test_the_head_of_a_teacher_is_taken_in_our_order():

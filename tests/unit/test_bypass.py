@@ -122,5 +122,6 @@ def test_swapped_instances_answer_for_each_other_unless_they_pass_by(bypass):
     after = runtime.logits(rows, 3).view(2, 3, -1)
     assert torch.allclose(after, before.roll(1, dims=1), atol=1e-5) == (not bypass)
     assert not torch.allclose(after, before, atol=1e-3)
-    with pytest.raises(ValueError, match="not a plain"):
-        swap_instances(TorchRuntime(tiny_encoder()))
+    for plain in (tiny_encoder(), multiplex(tiny_encoder(), 1)):
+        with pytest.raises(ValueError, match="not a plain"):
+            swap_instances(TorchRuntime(plain))

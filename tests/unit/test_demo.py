@@ -63,8 +63,8 @@ def test_without_time_one_small_round_is_measured(toys):
     ("machine", "expected"),
     [
         (0.01, ([2048, 2048], 3)),  # 256 positions take a hundredth of a second: everything fits
-        (0.05, ([1024, 256], 3)),
-        (0.1, ([1024, 256], 2)),  # 0.4 s a pass of 1024: two contenders, 8 passes each, then 3 passes a round
+        (0.05, ([2048, 512], 3)),
+        (0.17, ([1024, 256], 2)),  # 0.68 s a pass of 1024: two contenders, 3 passes each, then 3 passes a round
         (1.0, ([1024, 128], 1)),  # the least there is
     ],
 )

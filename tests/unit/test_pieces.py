@@ -72,6 +72,31 @@ def test_several_threads_may_ask_at_once(monkeypatch):
     assert found == [TOKENIZERS[0].encode(text).ids for text in asked]
 
 
+class OneLooksEarlier(Pieces):
+    """Whoever looks first sees the table as it was a moment ago."""
+
+    ago = None
+
+    @property
+    def _table(self):
+        seen, self.ago = self.ago or self.now, None
+        return seen
+
+    @_table.setter
+    def _table(self, table):
+        self.now = table
+
+
+def test_a_table_that_another_thread_adds_to_meanwhile():
+    remembered = OneLooksEarlier(TOKENIZERS[0], 9)
+    ids_of(remembered, "a b")
+    older = remembered._table
+    expected = ids_of(remembered, "a bad c")
+    remembered.ago = older
+    assert max(older.find(["a", "bad", "c"])) >= len(older.sizes)
+    assert ids_of(remembered, "a bad c") == expected
+
+
 def byte_pairs() -> Tokenizer:
     tokenizer = Tokenizer(models.BPE({"a": 0, "Ġ": 1}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()

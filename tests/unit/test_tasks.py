@@ -34,6 +34,10 @@ from datamux.train.recipe import parse_recipe
         ([["x"], ["y", "x"], []], ("x", "y"), "multi_label_classification"),
         ([[1], [1.0, "02"], [10]], ("1", "2", "10"), "multi_label_classification"),
         ([[1, "x"], [1.0]], ("1", "x"), "multi_label_classification"),
+        (["1_1", "11", "1_2"], ("11", "1_1", "1_2"), "single_label_classification"),
+        (["1e5", "100000"], ("100000", "1e5"), "single_label_classification"),
+        ([2**60 + 1, str(2**60 + 2)], (str(2**60 + 1), str(2**60 + 2)), "single_label_classification"),
+        (["1e-3", "0.5"], ("score",), "regression"),
     ],
 )
 def test_labels_are_found(values, names, problem):
@@ -202,6 +206,15 @@ def test_what_is_no_list_of_labels_is_refused(tmp_path, second, problem):
         load_split(own_task({"train": tmp_path / "l.csv"}, ["text"], "label"), "train")
 
 
+def test_a_name_in_brackets_is_a_name(tmp_path):
+    (tmp_path / "b.csv").write_text("text,label\na,spam\nb,[deleted]\nc,[x\n")
+    examples = load_split(own_task({"train": tmp_path / "b.csv"}, ["text"], "label"), "train")
+    assert examples.labels == ["spam", "[deleted]", "[x"]
+    (tmp_path / "b.csv").write_text('text,label\na,"[x, y]"\nb,[z]\n')
+    with pytest.raises(BadFile, match=r"row 1, column 'label': \[x, y\] is not a list; one is written"):
+        load_split(own_task({"train": tmp_path / "b.csv"}, ["text"], "label"), "train")
+
+
 def test_lists_without_any_label_are_refused(tmp_path):
     file = write(tmp_path, "e.jsonl", [{"text": "x", "label": []}] * 2)
     with pytest.raises(BadFile, match=r"e\.jsonl, column 'label': no row has a label"):
@@ -228,7 +241,7 @@ def test_it_is_said_what_a_column_was_taken_for(tmp_path, caplog, rows, taken):
     file = write(tmp_path, "c.jsonl", rows)
     with caplog.at_level("INFO"):
         task_examples(own_task({"train": file}, ["x"], "y"), None, 10)
-    assert caplog.messages == [f"{file}, column 'y': {taken}"]
+    assert caplog.messages[0] == f"{file}, column 'y': {taken}"
 
 
 class FromHub(list):
@@ -281,6 +294,29 @@ def test_a_corpus_from_the_hub_is_read_no_further_than_needed(monkeypatch, tmp_p
     recipe = parse_recipe({"warmup": {"steps": 1, "max_words": 3000}, "model": {"vocab_size": 50}})
     assert len(find_tokenizer(recipe, tmp_path, None, None)) > 5
     assert len(read) < 4000  # every fourth text
+
+
+def test_a_split_that_cannot_be_loaded_is_not_taken_for_none(monkeypatch, caplog):
+    import datasets
+
+    rows = [{"text": f"text {i}", "label": i % 2} for i in range(20)]
+    features = {"label": datasets.ClassLabel(names=["card lost", "top up"])}
+    problem: Exception = ConnectionError("Couldn't reach the Hub")
+
+    def load_dataset(*name, split):
+        if split == "train":
+            return FromHub(rows, features)
+        raise problem
+
+    monkeypatch.delenv("DATAMUX_DATA", raising=False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(FileNotFoundError, match="could not be loaded from the Hub"):
+        task_examples(get_task("banking77"), None, 10)
+    problem = ValueError("Unknown split \"validation\". Should be one of ['train', 'test'].")
+    with caplog.at_level("INFO"):
+        kept, held_out, _ = task_examples(get_task("banking77"), None, 10)
+    assert (len(kept), len(held_out)) == (18, 2)
+    assert "every tenth row" in caplog.text
 
 
 def test_words_in_a_csv(tmp_path):

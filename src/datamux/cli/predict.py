@@ -27,8 +27,11 @@ def predict(
 ) -> None:
     """Answer every row of a file. All columns and the order are kept; an interrupted run goes on where it stopped."""
     from datamux.inference.files import predict_file
+    from datamux.inference.journal import identity
     from datamux.inference.predictor import load
+    from datamux.zoo import find_model
 
+    folder = Path(find_model(model))
     predictor = load(model, bf16=bf16, compiled=compiled, memory=memory << 20)
     before = time.perf_counter()
     done = predict_file(
@@ -38,7 +41,7 @@ def predict(
         text=text,
         group_size=group_size,
         progress=not quiet,
-        settings={"model": model, "bf16": bf16},
+        settings={"model": model, "files": identity(folder) if folder.is_dir() else [], "bf16": bf16},
     )
     if done.resumed_after:
         typer.echo(f"went on after {done.resumed_after} rows", err=True)

@@ -26,7 +26,7 @@ from datamux.evaluate.text_parts import measure_text_parts
 from datamux.hub.loading import load_tokenizer
 from datamux.inference.exported import ExportedRuntime
 from datamux.inference.predictor import Predictor
-from datamux.inference.runtime import Runtime, TorchRuntime
+from datamux.inference.runtime import Runtime
 from datamux.inference.texts import Texts, max_tokens_of
 from datamux.tasks.task import get_task, load_split
 
@@ -173,13 +173,15 @@ def run_text_parts(
     rivals = find_rivals(model, {}, group_sizes, [], [])
     ((name, mixed),) = rivals.mixed.items()
     tokenizer, given = load_tokenizer(model), inputs_of(load_split(get_task(task), "train", data_dir).first(POOL))
-    plain: Runtime = TorchRuntime(rivals.plain["plain"], bf16=bf16)
-    other: Runtime = mixed if isinstance(mixed, ExportedRuntime) else TorchRuntime(mixed, bf16=bf16)
+    if bf16 and isinstance(mixed, ExportedRuntime):
+        raise ValueError(f"{model} is exported and has its own precision: leave --bf16 out")
+    (how,) = ["bf16"] if bf16 else rivals.engines
     config, tags = rivals.plain["plain"].config, rivals.shape.token_level
-    predictors = {
-        short: Predictor(runtime, tokenizer, config, token_level=tags)
-        for short, runtime in (("plain", plain), (name, other))
-    }
-    found = measure_text_parts(predictors, given, sorted({1, *rivals.sizes(group_sizes)}))
-    settings = {"shape": asdict(rivals.shape), "model": model, "lengths": task, "bf16": bf16}
+    with on_engine(rivals.plain["plain"], how) as plain, on_engine(mixed, how) as other:
+        predictors = {
+            short: Predictor(runtime, tokenizer, config, token_level=tags)
+            for short, runtime in (("plain", plain), (name, other))
+        }
+        found = measure_text_parts(predictors, given, sorted({1, *rivals.sizes(group_sizes)}))
+    settings = {"shape": asdict(rivals.shape), "model": model, "lengths": task, "engine": how}
     return make_record("text parts", recipe=None, results=[asdict(parts) for parts in found], settings=settings)

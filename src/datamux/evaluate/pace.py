@@ -7,12 +7,12 @@ others are compared with keeps enough of them to be near its best, whatever the 
 import time
 from collections.abc import Callable, Sequence
 
-from datamux.evaluate.speed import TURNS, Contender
+from datamux.evaluate.speed import Contender
 
 POSITIONS = (2048, 1024, 512, 256, 128)  # a pass, the best first
 FIRST = 1024  # of these at least for the first contender: it would lose much with fewer
 TRIAL = 256
-UNITS = 3 + TURNS  # before the rounds `compare_speed` runs each contender so often, with one size to choose from
+UNITS = 3  # before the rounds `compare_speed` runs each contender so often, with one size to choose from
 
 
 def choose_pace(

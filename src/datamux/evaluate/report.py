@@ -14,7 +14,7 @@ from datamux.evaluate.quality import measure_quality, measure_retrieval
 from datamux.evaluate.records import make_record
 from datamux.evaluate.swapped import swap_instances
 from datamux.grouping import Filler
-from datamux.hub.loading import load_model, load_tokenizer
+from datamux.hub.loading import label_names, load_model, load_tokenizer
 from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.texts import max_tokens_of
@@ -70,6 +70,10 @@ def evaluate_model(
             swap_instances(runtime)
         rows, labels = load_rows(name, config, chosen, load_splits(chosen, splits, data_dir))
         sizes = list(group_sizes) or default_sizes(runtime.num_instances)
+        if swapped:  # alone in a pass, nobody has a neighbour
+            sizes = [k for k in sizes if k > 1]
+            if not sizes:
+                raise ValueError("swapped needs a group size of 2 at least: alone, nobody has a neighbour")
         found = measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings, filler=wanted)
     return make_record(
         "quality",
@@ -98,7 +102,7 @@ def _encoder(config: Any) -> dict[str, Any]:
 def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[Rows, Labels]:
     """Examples as rows, tokenised for the model `name`, with the labels that it knows."""
     problem: Any = config.problem_type or "single_label_classification"
-    labels = Labels(tuple(config.id2label.values()), problem, numbered=task.label_names is not None)
+    labels = Labels(label_names(config), problem, numbered=task.label_names is not None)
     recipe = read_json(Path(name) / "recipe.json")
     tokenizer = load_tokenizer(name)
     max_tokens = recipe["model"]["max_tokens"] if recipe else max_tokens_of(tokenizer, config)

@@ -20,7 +20,8 @@ import torch
 # where a pass fits a round.
 POSITIONS = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 USUAL = 8192
-TURNS = 5  # in which the two best of them run against each other
+BEST = 3  # of them run against each other,
+TURNS = 3  # in so many turns
 
 
 class Work(Protocol):
@@ -83,11 +84,14 @@ def compare_speed(
 
     A round of one contender takes about `seconds`, or exactly `samples` instances.
     """
-    sizes = []
+    tuned = []
     for contender in contenders:
-        found = tune(contender, positions, seconds / 3, clock)
+        tuned.append(tune(contender, positions, seconds / 3, clock))
+        tell(f"{contender.name}: about {max(tuned[-1].values()):,.0f} a second")
+    sizes = []
+    for contender, found in zip(contenders, tuned, strict=True):  # a while later: what disturbed one does not the other
         sizes.append(_settle(contender, found, seconds / 3, samples, clock))
-        tell(f"{contender.name}: {found[sizes[-1][0]]:,.0f} a second at {sizes[-1][0]} positions a pass")
+        tell(f"{contender.name}: {sizes[-1][0]} positions a pass")
 
     def timed(place: int) -> float:
         best, instances = sizes[place]
@@ -120,19 +124,22 @@ def compare_speed(
 def _settle(
     contender: Contender, found: dict[int, float], seconds: float, samples: int | None, clock: Callable[[], float]
 ) -> tuple[int, int]:
-    """(the better of the two best sizes, which run in turn; how many instances make a round)."""
-    best = sorted(found, key=lambda size: -found[size])[:2]
+    """(the best of the sizes that looked best, which run in turn; how many instances make a round).
+
+    The fastest turn of each counts: what else runs on a machine only ever slows down.
+    """
+    best = sorted(found, key=lambda size: -found[size])[:BEST]
 
     def instances(size: int, seconds: float) -> int:
         # Whole passes: a contender must not pay for a pass that is mostly empty.
         a_pass = max(1, int(size // contender.tokens)) * contender.group_size
         return a_pass * max(1, round(found[size] * seconds / a_pass))
 
-    tried: dict[int, list[float]] = {size: [] for size in best}
-    for _ in range(TURNS):
+    tried = {size: [found[size]] for size in best}
+    for _ in range(TURNS if len(best) > 1 else 0):
         for size in best:
             tried[size].append(_rate(contender, instances(size, seconds), size, clock))
-    chosen = max(best, key=lambda size: median(tried[size]))
+    chosen = max(best, key=lambda size: max(tried[size]))
     return chosen, samples or instances(chosen, 3 * seconds)
 
 

@@ -13,7 +13,7 @@ from datamux.inference.runtime import Runtime
 def swap_instances(runtime: Runtime) -> None:
     """From now on every instance of a group gets its neighbour's part; what goes past the mixture stays its own."""
     mux = getattr(getattr(runtime, "model", None), "mux", None)
-    if mux is None:
+    if mux is None or runtime.num_instances == 1:
         raise ValueError("only a multiplexed model of ours can be swapped, not a plain or an exported one")
     mux.demultiplexer.register_forward_hook(_neighbours)
 

@@ -10,8 +10,9 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from datamux.evaluate.contenders import evenly
 from datamux.inference.plan import plan_passes
-from datamux.inference.predictor import GROUPS, Predictor
+from datamux.inference.predictor import GROUPS, WINDOW, Predictor
 from datamux.inference.runtime import POSITIONS, groups_that_fit
 from datamux.inference.texts import Text
 
@@ -33,13 +34,15 @@ def measure_text_parts(
 ) -> list[TextParts]:
     """Each predictor at each group size that it has; all take turns. Words are known after the round that warms up.
 
-    As many texts as make a predictor's window at that group size: fewer would be less alike, and padded more.
+    As many texts as make a predictor's window at that group size, long and short ones as in the whole: fewer would be
+    less alike, and padded more.
     """
     points = [(name, k) for name, one in predictors.items() for k in group_sizes if k <= one.num_instances]
     seen: dict[tuple[str, int], list[dict[str, float]]] = {point: [] for point in points}
+    dealt = evenly(texts, next(iter(predictors.values())).texts.letters)
     for number in range(rounds + 1):
         for name, k in points:
-            some = texts[: GROUPS * k]
+            some = dealt[: max(WINDOW, GROUPS * k)]
             spent = _run(predictors[name], some, k)
             if number:
                 seen[name, k].append({part: 1e6 * seconds / len(some) for part, seconds in spent.items()})

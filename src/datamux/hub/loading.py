@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from huggingface_hub.errors import HFValidationError
+from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -30,13 +30,22 @@ def without_bars() -> Iterator[None]:
 
 @contextmanager
 def named(name: str | Path) -> Iterator[None]:
-    """A name that is no folder and that the Hub does not know is said plainly."""
+    """A name that is no folder and that the Hub does not know is said plainly; else, what went wrong at the Hub."""
     try:
         yield
     except (OSError, HFValidationError) as error:
         if Path(find_model(name)).is_dir():
             raise
-        raise FileNotFoundError(f"no such folder or Hub name: {name}") from error
+        unknown = isinstance(error, HFValidationError) or isinstance(error.__cause__, RepositoryNotFoundError)
+        if unknown and not isinstance(error.__cause__, GatedRepoError):
+            raise FileNotFoundError(f"no such folder or Hub name: {name}") from error
+        said = str(error).strip().split("\n")[0]
+        raise FileNotFoundError(f"no such folder: {name}; and it could not be loaded from the Hub: {said}") from error
+
+
+def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
+    """The labels in order of their number: a file may hold them in another."""
+    return tuple(config.id2label[number] for number in range(len(config.id2label)))
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from datamux.grouping import check_group_size
-from datamux.inference.journal import STDIN, identity, journal_of, open_journal, read_journal
+from datamux.inference.journal import STDIN, claimed, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
-from datamux.inference.writing import OUTPUTS, check_parquet, write_parquet, write_rows
-from datamux.tasks.files import BadFile, Row, iterate_lines, iterate_rows, wrong_bytes
+from datamux.inference.writing import OUTPUTS, write_parquet, write_rows
+from datamux.tasks.files import BadFile, Row, header_of, iterate_lines, iterate_rows, need_pyarrow, wrong_bytes
 
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -56,7 +56,22 @@ def predict_file(
     check_before(predictor, source, output, text, group_size)  # a mistake shall leave no journal
     journal = journal_of(output)
     about = {"source": identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
-    before = open_journal(journal, about)
+    with claimed(journal):
+        before = open_journal(journal, about)
+        _answer_into(journal, predictor, source, text, group_size, progress, before)
+        return finish(source, output, journal, len(before), answer_columns(predictor))
+
+
+def _answer_into(
+    journal: Path,
+    predictor: Predictor,
+    source: Path,
+    text: Sequence[str],
+    group_size: int | None,
+    progress: bool,
+    before: set[int],
+) -> None:
+    """A line for every row of `source` that is not among those of `before`."""
 
     def items() -> Iterator[Item]:
         every = read_items(source, text, token_level=predictor.token_level)
@@ -73,7 +88,6 @@ def predict_file(
             else:
                 line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
             lines.write(json.dumps(line, default=str) + "\n")
-    return finish(source, output, journal, len(before))
 
 
 def check_before(predictor: Predictor, source: Path, output: Path, text: Sequence[str], group_size: int | None) -> None:
@@ -84,10 +98,17 @@ def check_before(predictor: Predictor, source: Path, output: Path, text: Sequenc
         raise ValueError(f"{source} would be written over; choose another output than {output}")
     if group_size is not None:
         check_group_size(group_size, predictor.num_instances)
-    check_parquet(source, output)
-    if source != STDIN:
-        items = read_items(source, text, token_level=predictor.token_level)
-        next((item for item in items if item.problem is None), None)  # the first good row shows the columns
+    if ".parquet" in (source.suffix.lower(), output.suffix.lower()):
+        need_pyarrow()  # now, not after everything is answered
+    if source == STDIN:
+        return
+    many = 1 if predictor.token_level else 2
+    if len(text) > many:
+        kind = "a tagger takes one column" if predictor.token_level else "a classifier takes one column or a pair"
+        raise ValueError(f"{kind} of texts, got {len(text)}: {', '.join(text)}")
+    next(read_items(source, text), None)  # is it a file that can be read?
+    if source.suffix.lower() != ".txt":
+        _check_columns(source, text)
 
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
@@ -98,11 +119,7 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
     if source != STDIN and not source.exists():
         raise BadFile(source, "no such file")
     columns = ["text"] if suffix == ".txt" else list(text)
-    checked = False
     for number, (row, problem) in enumerate(_lines(source) if suffix == ".txt" else iterate_rows(source), 1):
-        if problem is None and not checked:
-            _check_header(source, row, columns)
-            checked = True
         problem = problem or _missing(row, columns, token_level) or _not_text(row)
         given = None if problem else [row[column] for column in columns]
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
@@ -115,17 +132,32 @@ def as_columns(answer: Any, *, token_level: bool) -> Row:
     return {"predicted_spans" if token_level else "predicted_labels": answer}
 
 
-def finish(source: Path, output: Path, journal: Path, before: int) -> Done:
-    """Write the output, and the bad rows beside it, from the journal; then remove the journal."""
+def answer_columns(predictor: Predictor) -> list[str]:
+    """The columns that answers go to."""
+    if predictor.token_level:
+        return ["predicted_spans"]
+    several = predictor.problem == "multi_label_classification" or (
+        predictor.problem == "regression" and len(predictor.names) > 1
+    )
+    return ["predicted_labels"] if several else ["predicted_label", "predicted_score"]
+
+
+def finish(source: Path, output: Path, journal: Path, before: int, answers: Sequence[str]) -> Done:
+    """Write the output, and the bad rows beside it, from the journal; then remove the journal.
+
+    The columns are those of the source and of the `answers`, even if there is no row.
+    """
     kept = read_journal(journal)
     good = [line for line in kept if "out" in line]
     bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in kept if "bad" in line]
     part = output.with_name(output.name + ".new")
+    rows, header = [line["out"] for line in good], header_of(source)
     if output.suffix.lower() == ".parquet":
-        write_parquet(part, [line["out"] for line in good], source, [line["n"] for line in good])
+        write_parquet(part, rows, source, [line["n"] for line in good], header, answers)
     else:
+        columns = [] if rows else [*(name for name in header if name not in answers), *answers]
         with part.open("w", encoding="utf-8", newline="") as handle:
-            write_rows(handle, output.suffix.lower(), [line["out"] for line in good])
+            write_rows(handle, output.suffix.lower(), rows, columns)
     part.replace(output)
     errors = _errors_of(output)
     errors.unlink(missing_ok=True)
@@ -175,10 +207,15 @@ def _open(source: Path) -> IO[str]:
         return sys.stdin
 
 
-def _check_header(source: Path, row: Row, columns: Sequence[str]) -> None:
+def _check_columns(source: Path, columns: Sequence[str]) -> None:
+    """Some row must have the columns. That another has not (JSON lines may differ) is its own mistake."""
+
+    def good() -> Iterator[Row]:
+        return (row for row, problem in iterate_rows(source) if problem is None)
+
     for column in columns:
-        if column not in row:
-            raise BadFile(source, f"no such column; there are: {', '.join(row)}; choose with --text", 1, column)
+        if not any(column in row for row in good()) and (first := next(good(), None)) is not None:
+            raise BadFile(source, f"no such column; there are: {', '.join(first)}; choose with --text", 1, column)
 
 
 def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:

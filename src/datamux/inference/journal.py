@@ -1,12 +1,16 @@
 """The journal of `datamux predict`: one line a row beside the output, so that an interrupted run can go on."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from datamux.tasks.files import Row
 
 STDIN = Path("-")
+OF_A_MODEL = (".json", ".safetensors", ".bin", ".onnx", ".xml")  # what its answers depend on
 
 
 def journal_of(output: Path) -> Path:
@@ -26,7 +30,7 @@ def open_journal(journal: Path, about: dict[str, Any]) -> set[int]:
         journal.write_text(json.dumps(about) + "\n", encoding="utf-8")
         return set()
     if len(whole) < len(content):
-        journal.write_bytes(whole)
+        os.truncate(journal, len(whole))
     if json.loads(header) != json.loads(json.dumps(about)) or about["source"] == [str(STDIN)]:
         raise ValueError(
             f"{journal} was left by a run with another input or other settings (stdin always is another); "
@@ -39,12 +43,33 @@ def read_journal(journal: Path) -> list[Row]:
     """Its lines, in the order of the rows."""
     with journal.open(encoding="utf-8") as lines:
         next(lines)
-        return sorted((json.loads(line) for line in lines), key=lambda line: line["n"])
+        found = {line["n"]: line for line in map(json.loads, lines)}
+    return [found[number] for number in sorted(found)]
+
+
+@contextmanager
+def claimed(journal: Path) -> Iterator[None]:
+    """Two runs at once would both answer every row. Where files cannot be locked, nobody is kept out."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        yield
+        return
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(f"another run is writing {journal} at this moment; wait for it, or stop it") from error
+        yield
 
 
 def identity(source: Path) -> list[Any]:
-    """What tells one input from another."""
+    """What tells one input, or one folder of a model, from another."""
     if source == STDIN:
         return [str(STDIN)]
+    if source.is_dir():
+        files = sorted(file for file in source.iterdir() if file.suffix in OF_A_MODEL)
+        return [str(source), *map(identity, files)]
     state = source.stat()
     return [str(source), state.st_size, state.st_mtime]

@@ -91,7 +91,7 @@ class Pieces:
         """A table that has all of `pieces`, and their numbers in it."""
         table = self._table
         numbers = table.find(pieces)
-        if numbers.min() < 0:
+        if numbers.min() < 0 or numbers.max() >= len(table.sizes):  # unknown, or learned by another thread just now
             with self._learning:
                 table = self._table if self._table.letters < REMEMBERED else Table.empty()
                 new = [piece for piece in dict.fromkeys(pieces) if piece not in table.number]

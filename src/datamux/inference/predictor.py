@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from datamux.errors import check_at_least_one
 from datamux.grouping import check_group_size
-from datamux.hub.loading import load_tokenizer
+from datamux.hub.loading import label_names, load_tokenizer
 from datamux.inference.answers import Answer, label_answers, span_answers
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import MEMORY, Runtime, run_passes
@@ -49,7 +49,7 @@ class Predictor:
         self.token_level = token_level
         self.memory = memory
         self.tells_cuts = tells_cuts
-        self.names = [config.id2label[c] for c in range(len(config.id2label))]
+        self.names = label_names(config)
         self.problem = config.problem_type or "single_label_classification"
         self.texts = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
 

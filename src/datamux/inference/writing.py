@@ -13,40 +13,53 @@ logger = logging.getLogger(__name__)
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-def check_parquet(*files: Path) -> None:
-    """Say that pyarrow is missing before anything is answered, not after."""
-    if any(file.suffix.lower() == ".parquet" for file in files):
-        try:
-            import pyarrow.parquet  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("parquet files need: pip install 'datamux[train]'") from error
-
-
-def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row]) -> None:
-    """As csv, tsv or jsonl."""
+def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> None:
+    """As csv, tsv or jsonl. `columns` come first; those of the rows that are not among them come after."""
     if suffix == ".jsonl":
         handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return
     delimiter = "\t" if suffix == ".tsv" else ","
-    writer = csv.DictWriter(handle, _columns(rows), delimiter=delimiter, lineterminator="\n")
+    names = list(dict.fromkeys([*columns, *_columns(rows)]))
+    writer = csv.DictWriter(_Lines(handle), names, delimiter=delimiter, lineterminator="\r\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({name: _json(v) if isinstance(v, list | dict) else v for name, v in row.items()})
 
 
-def write_parquet(file: Path, rows: Sequence[Row], source: Path, numbers: Sequence[int]) -> None:
-    """From a parquet file, its own columns keep their types."""
+class _Lines:
+    """Ends lines as other files do. The csv module quotes only what is among its own line ends: "\\r" must be."""
+
+    def __init__(self, handle: IO[str]) -> None:
+        self.handle = handle
+
+    def write(self, line: str) -> None:
+        self.handle.write(line.removesuffix("\r\n") + "\n")
+
+
+def write_parquet(
+    file: Path,
+    rows: Sequence[Row],
+    source: Path,
+    numbers: Sequence[int],
+    columns: Sequence[str],
+    answers: Sequence[str],
+) -> None:
+    """All of `columns` and `answers`. From a parquet file, its own columns keep their types."""
     import pyarrow
     import pyarrow.parquet as parquet
 
-    columns = {name: _as_arrow(name, [row.get(name) for row in rows]) for name in _columns(rows)}
-    table = pyarrow.table(columns)
+    def column(name: str) -> Any:
+        return _as_arrow(name, [row.get(name) for row in rows])
+
     if source.suffix.lower() == ".parquet":
         table = parquet.read_table(source).take(pyarrow.array([number - 1 for number in numbers], pyarrow.int64()))
-        for name in (name for name in columns if name.startswith("predicted_")):
+        for name in answers:
             if name in table.column_names:
                 table = table.drop_columns(name)
-            table = table.append_column(name, columns[name])
+            table = table.append_column(name, column(name))
+    else:
+        names = dict.fromkeys([*columns, *_columns(rows), *answers])
+        table = pyarrow.table({name: column(name) for name in names})
     parquet.write_table(table, file)
 
 

@@ -43,7 +43,7 @@ def read_tags(rows: list[Row], column: str, source: Path, words: list[list[str]]
 
 def read_labels(rows: list[Row], column: str, source: Path) -> list[Any]:
     """A column of labels: one in every row, or a list in every row (in csv written as JSON)."""
-    found = [_unfolded(value, source, number, column) for number, value in _cells(rows, column)]
+    found = _unfolded(rows, column, source)
     several = isinstance(found[0], list | tuple)
     for number, value in enumerate(found, 1):
         if isinstance(value, list | tuple) != several:
@@ -59,14 +59,24 @@ def read_labels(rows: list[Row], column: str, source: Path) -> list[Any]:
     return found
 
 
-def _unfolded(value: Any, source: Path, number: int, column: str) -> Any:
-    """A list as csv can hold it: ["a", "b"]. Anything else as it is."""
-    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
-        return value
+def _unfolded(rows: list[Row], column: str, source: Path) -> list[Any]:
+    """Lists as csv can hold them, ["a", "b"], if there are any. A name in brackets among others is only a name."""
+    values = [row[column] for row in rows]
+    bracketed = [isinstance(value, str) and value.startswith("[") and value.endswith("]") for value in values]
+    found = [_parsed(value) if folded else value for value, folded in zip(values, bracketed, strict=True)]
+    if not all(bracketed) and not any(isinstance(value, list) for value in found):
+        return values
+    for number, (value, folded) in enumerate(zip(found, bracketed, strict=True), 1):
+        if folded and not isinstance(value, list):
+            raise BadFile(source, f'{value} is not a list; one is written ["a", "b"]', number, column)
+    return found
+
+
+def _parsed(value: str) -> Any:
     try:
         return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise BadFile(source, f'{value} is not a list; one is written ["a", "b"]', number, column) from error
+    except json.JSONDecodeError:
+        return value
 
 
 def _cells(rows: list[Row], column: str) -> Iterator[tuple[int, Any]]:

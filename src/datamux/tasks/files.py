@@ -49,6 +49,20 @@ def iterate_rows(file: Path) -> Iterator[tuple[Row, str | None]]:
     return readers[suffix](file)
 
 
+def header_of(file: Path) -> list[str]:
+    """The columns that a file has even if it has no row; JSON lines have none."""
+    suffix = file.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
+            return _csv_header(file, _csv_reader(file, handle))
+    if suffix == ".parquet":
+        need_pyarrow()
+        import pyarrow.parquet as parquet
+
+        return list(parquet.read_schema(file).names)
+    return [] if suffix == ".jsonl" else ["text"]
+
+
 def check_columns(file: Path, rows: list[Row], columns: list[str]) -> None:
     """Every row must have every column, and something in it."""
     if not rows:
@@ -116,18 +130,9 @@ def _read_jsonl(file: Path) -> Iterator[tuple[Row, str | None]]:
 
 
 def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
-    delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
-    csv.field_size_limit(2**31 - 1)  # a long text is still a text
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
-        reader = csv.reader(handle, delimiter=delimiter, strict=True)
-        try:
-            header = next(reader, [])
-        except csv.Error as error:
-            raise BadFile(file, f"its header is not well-formed: {error}") from error
-        if problem := wrong_bytes(*header):
-            raise BadFile(file, f"its header {problem}")
-        if twice := [name for name in header if name and header.count(name) > 1]:
-            raise BadFile(file, "is twice in the header", column=twice[0])
+        reader = _csv_reader(file, handle)
+        header = _csv_header(file, reader)
         while True:
             start = reader.line_num + 1
             try:
@@ -147,12 +152,36 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
             yield (row | {"extra": cells[len(header) :]} if len(cells) > len(header) else row), problem
 
 
-def _read_parquet(file: Path) -> Iterator[tuple[Row, str | None]]:
+def _csv_reader(file: Path, handle: IO[str]) -> Any:
+    csv.field_size_limit(2**31 - 1)  # a long text is still a text
+    return csv.reader(handle, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
+
+
+def _csv_header(file: Path, reader: Any) -> list[str]:
     try:
-        import pyarrow
-        import pyarrow.parquet as parquet
+        header: list[str] = next(reader, [])
+    except csv.Error as error:
+        raise BadFile(file, f"its header is not well-formed: {error}") from error
+    if problem := wrong_bytes(*header):
+        raise BadFile(file, f"its header {problem}")
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise BadFile(file, "is twice in the header", column=twice[0])
+    return header
+
+
+def need_pyarrow() -> None:
+    """Say which extra is missing, if it is."""
+    try:
+        import pyarrow.parquet  # noqa: F401
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("parquet files need: pip install 'datamux[train]'") from error
+
+
+def _read_parquet(file: Path) -> Iterator[tuple[Row, str | None]]:
+    need_pyarrow()
+    import pyarrow
+    import pyarrow.parquet as parquet
+
     try:
         for batch in parquet.ParquetFile(file).iter_batches():
             yield from ((row, None) for row in batch.to_pylist())

@@ -1,10 +1,12 @@
 """What a column of labels means: one name of several, several names at once, a number, or a tag a word."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+WHOLE = re.compile(r"([+-]?[0-9]+)(\.0*)?")
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 
@@ -73,6 +75,8 @@ def find_tags(values: Sequence[Sequence[Any]], names: Sequence[str] | None = Non
 
 
 def _number(value: Any) -> float | None:
+    if isinstance(value, str) and "_" in value:
+        return None  # Python would read 1_1 as 11
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -82,8 +86,9 @@ def _number(value: Any) -> float | None:
 
 def _names(values: Sequence[Any]) -> tuple[str, ...]:
     """The classes among the values: whole numbers in their order, anything else by the alphabet."""
-    if all((number := _number(value)) is not None and number == int(number) for value in values):
-        return tuple(str(number) for number in sorted({int(_name(value)) for value in values}))
+    numbers = {_whole(value) for value in values}
+    if None not in numbers:
+        return tuple(str(number) for number in sorted(number for number in numbers if number is not None))
     return tuple(sorted({_spelt(value) for value in values}))
 
 
@@ -94,5 +99,15 @@ def _spelt(value: Any) -> str:
 
 def _name(value: Any) -> str:
     """One spelling for a whole number: 1, 1.0, "1.0" and "01" are the same class."""
-    number = _number(value)
-    return str(int(number)) if number is not None and number == int(number) else str(value)
+    number = _whole(value)
+    return str(value) if number is None else str(number)
+
+
+def _whole(value: Any) -> int | None:
+    """The whole number that a value is, to the last digit; None for anything else, 1e5 among it."""
+    if isinstance(value, str):
+        found = WHOLE.fullmatch(value.strip())
+        return int(found[1]) if found else None
+    if isinstance(value, int):
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else None

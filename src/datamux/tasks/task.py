@@ -20,6 +20,10 @@ Kind = Literal["sequence", "token", "text"]
 _BIO = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
 
+class NoSuchSplit(FileNotFoundError):
+    """The data have no such split; that they could not be loaded is another error."""
+
+
 @dataclass(frozen=True)
 class Task:
     """`text`: one column, or two for pairs; for kind "token" the column of words, with `label` the column of tags."""
@@ -162,7 +166,7 @@ def corpus_task(name: str) -> Task:
 
 
 def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Examples:
-    """The examples of one split. Raises `FileNotFoundError` where there is no such split."""
+    """The examples of one split. Raises `NoSuchSplit` where there is none."""
     file = find_file(task, split, data_dir)
     if task.kind == "text":
         return Examples(list(read_corpus(task, split, data_dir)))
@@ -208,7 +212,7 @@ def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Pat
     """The local file of a split; None: ask the Hub."""
     if task.files:
         if split not in task.files:
-            raise FileNotFoundError(f"no {split} file was given; there are: {', '.join(task.files)}")
+            raise NoSuchSplit(f"no {split} file was given; there are: {', '.join(task.files)}")
         return Path(task.files[split])
     folder = data_dir or os.environ.get("DATAMUX_DATA")
     if folder is None:
@@ -218,7 +222,7 @@ def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Pat
     for suffix in suffixes:
         if (base / f"{split}{suffix}").exists():
             return base / f"{split}{suffix}"
-    raise FileNotFoundError(f"no {split} split of {task.name} in {base}; looked for {split}{{{','.join(suffixes)}}}")
+    raise NoSuchSplit(f"no {split} split of {task.name} in {base}; looked for {split}{{{','.join(suffixes)}}}")
 
 
 def _examples(task: Task, rows: list[Row], source: Path) -> Examples:
@@ -256,7 +260,7 @@ def _load_from_hub(task: Task, split: str, **how: Any) -> Any:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
     if not task.hub:
-        raise FileNotFoundError(f"no {split} split of {task.name}")
+        raise NoSuchSplit(f"no {split} split of {task.name}")
     file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else SUFFIXES)[0]}"
     hub_split = task.hub_splits.get(split, split)
     try:
@@ -265,6 +269,8 @@ def _load_from_hub(task: Task, split: str, **how: Any) -> Any:
         except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
             return load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet", **how)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        if str(error).startswith(("Unknown split", "Bad split")):  # the latter where it is streamed
+            raise NoSuchSplit(f"no {split} split of {task.name} on the Hub ({'/'.join(task.hub)})") from error
         raise FileNotFoundError(
             f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "
             f"in a folder and set DATAMUX_DATA or --data-dir: <folder>/{file}"

@@ -16,7 +16,7 @@ from datamux.hub.loading import load_tokenizer
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import encode_corpus
-from datamux.tasks.task import Examples, Task, corpus_task, find_labels_of, load_split, read_corpus
+from datamux.tasks.task import Examples, NoSuchSplit, Task, corpus_task, find_labels_of, load_split, read_corpus
 from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
 
@@ -56,7 +56,7 @@ def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str
     """
     try:
         held_out = read_corpus(corpus, "validation", data_dir)
-    except FileNotFoundError:
+    except NoSuchSplit:
         lines = enumerate(read_corpus(corpus, "train", data_dir))
         return (line for number, line in lines if (number % 50 == 0) == (split == "validation"))
     return held_out if split == "validation" else read_corpus(corpus, split, data_dir)
@@ -76,10 +76,11 @@ def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples
         raise BadFile(train.source, problem, column=train.label_column)
     try:
         return train, load_split(task, "validation", data_dir).first(rows), labels
-    except FileNotFoundError:
+    except NoSuchSplit:
         kept, held_out = ([row for row in range(len(train)) if bool(row % 10) == keep] for keep in (True, False))
         if not kept:
             raise BadFile(train.source, "has one row alone; some are held out, so two is the least") from None
+        logger.info("there is no validation split: every tenth row of %s is held out", train.source)
         return train.only(kept), train.only(held_out).first(rows), labels
 
 

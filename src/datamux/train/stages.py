@@ -27,7 +27,7 @@ from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_words, find_corpus, find_tokenizer, first_process_first, task_examples
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
-from datamux.train.teachers import load_teacher, order_of, teach, with_teacher
+from datamux.train.teachers import check_teacher, load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
@@ -61,7 +61,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     _check_same_run(recipe, task, folder)
     if recipe.task.steps and task is not None and recipe.warmup.steps:
-        task_examples(task, data_dir, 1)  # bad rows are said before the warm-up, not after it
+        check_task(recipe, task, data_dir)  # what is wrong is said before the warm-up, not after it
     with first_process_first():
         if _other_run(recipe, task, folder):
             _forget_run(folder)
@@ -74,6 +74,16 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         after = replace(recipe, model=replace(recipe.model, start=last))
         last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=recipe.model.start))
     return Path(last)
+
+
+def check_task(recipe: Recipe, task: Task, data_dir: str | None) -> None:
+    """Read what stage two will train on, and who teaches it."""
+    train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
+    for examples in (train_examples, held_out):
+        examples.encoded_labels(labels)
+    teacher = with_teacher(recipe, recipe.model.start, labels, task.kind).task.teacher
+    if teacher:
+        check_teacher(teacher, CLASSIFIERS[task.kind], labels)
 
 
 def warm_up(
@@ -150,7 +160,7 @@ def train_task(
     assert isinstance(model, MuxPreTrainedModel)
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if teacher is not None:
-        copy_head(teacher, model, order_of(teacher, labels))
+        copy_head(teacher, model, order_of(teacher.config, labels))
         with first_process_first():
             teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
     objective = TaskObjective(

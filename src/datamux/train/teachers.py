@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.demultiplexers.base import mean_over_own_tokens
-from datamux.hub.loading import load_config, load_model, load_tokenizer
+from datamux.hub.loading import label_names, load_config, load_model, load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
 from datamux.tasks.labels import Labels
@@ -56,7 +56,7 @@ def _can_teach(name: str, labels: Labels, kind: str) -> bool:
     plain = not is_ours(config) or config.num_instances == 1
     if not plain or not (config.architectures or [""])[0].endswith(f"For{kind.title()}Classification"):
         return False
-    known = tuple(config.id2label.values())
+    known = label_names(config)
     if label_order(known, labels.names) is None:
         logger.warning("%s is not the teacher: it has the labels %s, the task %s", name, known[:20], labels.names[:20])
         return False
@@ -80,36 +80,40 @@ def label_order(known: Sequence[str], names: Sequence[str]) -> list[int] | None:
     return [folded.index(name) for name in wanted]
 
 
-def order_of(teacher: PreTrainedModel, labels: Labels) -> list[int]:
-    """For each label of the task, its number at the teacher."""
-    known = tuple(teacher.config.id2label.values())
+def order_of(config: PreTrainedConfig, labels: Labels) -> list[int]:
+    """For each label of the task, its number at the teacher with this configuration."""
+    known = label_names(config)
     order = label_order(known, labels.names)
     if order is None:
-        name = teacher.name_or_path
+        name = config.name_or_path
         raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
     return order
+
+
+def check_teacher(name: str, auto: Any, labels: Labels) -> PreTrainedConfig:
+    """The configuration of a teacher, which must be made for the task and have the same `labels`, in any order."""
+    config = load_config(name)
+    made_for = (config.architectures or ["nothing"])[0]
+    needed = auto.__name__.removeprefix("Auto")
+    if not made_for.endswith(needed.removeprefix("Model")):
+        raise ValueError(f"{name} cannot be the teacher: it was made as {made_for}, the task needs {needed}")
+    order_of(config, labels)
+    return config
 
 
 def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
     """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
 
-    It must have the same `labels`, in any order.
+    For a task, `labels` are its labels.
     """
     if not name:
         return None
-    config = load_config(name)
-    made_for = (config.architectures or ["nothing"])[0]
-    needed = auto.__name__.removeprefix("Auto")
-    if labels is not None and not made_for.endswith(needed.removeprefix("Model")):
-        raise ValueError(f"{name} cannot be the teacher: it was made as {made_for}, the task needs {needed}")
-    ours = is_ours(config)
-    teacher: PreTrainedModel = load_model(name) if ours else auto.from_pretrained(name, dtype=torch.float32)
-    if labels is not None:
-        known, order = tuple(config.id2label.values()), order_of(teacher, labels)
-        if known != labels.names:
-            pairs = zip(order[:20], labels.names, strict=False)
-            said = ", ".join(f"{known[number]} = {own}" for number, own in pairs)
-            logger.info("the labels of the teacher %s are taken so: %s", name, said)
+    config = load_config(name) if labels is None else check_teacher(name, auto, labels)
+    teacher: PreTrainedModel = load_model(name) if is_ours(config) else auto.from_pretrained(name, dtype=torch.float32)
+    if labels is not None and (known := label_names(config)) != labels.names:
+        pairs = zip(order_of(config, labels)[:20], labels.names, strict=False)
+        said = ", ".join(f"{known[number]} = {own}" for number, own in pairs)
+        logger.info("the labels of the teacher %s are taken so: %s", name, said)
     return teacher.eval().requires_grad_(False)
 
 
@@ -125,7 +129,7 @@ def teach(
 ) -> None:
     """Put the teacher's logits and states beside the rows of `examples`, as far as the recipe wants them."""
     name, bf16 = recipe.task.teacher, recipe.run.bf16
-    order = order_of(teacher, labels)
+    order = order_of(teacher.config, labels)
     file = partial(_file_of_answers, name, rows, folder, bf16, order)
 
     @cache
