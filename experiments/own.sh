@@ -5,22 +5,33 @@
 set -eu
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs} records=experiments/results/own
-datamux=${DATAMUX:-.venv/bin/datamux}
+datamux=${DATAMUX:-.venv/bin/datamux} python=${PYTHON:-.venv/bin/python}
 mkdir -p "$runs/own"
 [ $# -gt 0 ] || set -- banking77 wnut17
 for name in "$@"; do
   case $name in
-    banking77) columns="--text text --label label" ;;
-    wnut17) columns="--text tokens --label ner_tags" ;;
+    banking77) ending=csv columns="--text text --label label" ;;
+    wnut17) ending=jsonl columns="--text tokens --label ner_tags" ;;
     *) echo "banking77 or wnut17, not $name" >&2; exit 2 ;;
   esac
-  for split in train test; do cp -p "$DATAMUX_DATA/$name/$split.jsonl" "$runs/own/$name-$split.jsonl"; done
+  for split in train test; do
+    [ -f "$runs/own/$name-$split.$ending" ] || $python - "$DATAMUX_DATA/$name/$split.jsonl" "$runs/own/$name-$split.$ending" << 'END'
+import sys
+from pathlib import Path
+from datamux.inference.writing import write_rows
+from datamux.tasks.files import read_rows
+source, copy = map(Path, sys.argv[1:])
+with copy.open("w", encoding="utf-8", newline="") as handle:
+    write_rows(handle, copy.suffix, read_rows(source))
+END
+  done
   for kind in n10 plain; do
-    model=$runs/own-$name-$kind plain=$([ "$kind" = plain ] && echo true || echo false)
-    $datamux train --train "$runs/own/$name-train.jsonl" $columns --num-instances 10 -o "$model" --set run.plain="$plain"
-    [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.jsonl" $columns \
+    model=$runs/own-$name-$kind plain=()
+    [ "$kind" != plain ] || plain=(--set run.plain=true --set task.alpha=0.0)
+    $datamux train --train "$runs/own/$name-train.$ending" $columns --num-instances 10 -o "$model" "${plain[@]}"
+    [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.$ending" $columns \
       --record "$records/$name-$kind-seed0.json"
   done
-  $datamux predict "$runs/own-$name-n10/task/model" "$runs/own/$name-test.jsonl" -o "$runs/own/$name-answers.jsonl" \
+  $datamux predict "$runs/own-$name-n10/task/model" "$runs/own/$name-test.$ending" -o "$runs/own/$name-answers.$ending" \
     --text "$(set -- $columns; echo "$2")"
 done

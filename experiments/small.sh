@@ -19,6 +19,7 @@ datamux=${DATAMUX:-.venv/bin/datamux}
 bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} past= shape=()
 [ "$bypass" != true ] || past=-bypass
 [ "$masked" != true ] || past=$past-masked-words
+[ "$wide$masked" != truetrue ] && [ "$wide" != true -o -z "${DEDICATED:-}" ] || { echo "WIDE goes with neither MASKED nor DEDICATED" >&2; exit 2; }
 [ "$wide" != true ] || { past=$past-2l-512h shape=(--set model.layers=2 --set model.hidden=512 --set model.heads=8); }
 warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
@@ -48,7 +49,8 @@ esac
 tokenizer=${TOKENIZER:-$warm/tokenizer}
 if [ "$masked" = true ]; then # attention has to be used
   start=$runs/warmup-n$n-masked-seed0
-  $datamux train "small/warmup-n$n" -o "$start" --set model.tokenizer="$tokenizer" --set warmup.mask_rate=0.15
+  [ -f "$start/warmup/model/training.json" ] || # ablation.sh may have made it
+    $datamux train "small/warmup-n$n" -o "$start" --set model.tokenizer="$tokenizer" --set warmup.mask_rate=0.15
 fi
 plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"

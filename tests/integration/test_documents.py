@@ -1,7 +1,7 @@
 """Every python and bash block of README, CONTRIBUTING and docs runs as written, or says why it is not run.
 
 The blocks of a page run one after the other in one folder, which holds the small files and models that pages speak of.
-Commands run in this process, and training and timing are cut short; nothing else about them is changed.
+Commands run in this process. What is trained or timed is made small and short (`cut_short`); nothing else is changed.
 A toml block that begins with `# NAME.toml` becomes that file.
 A block that needs a network, another machine or hours has `<!-- not run: reason -->` in the line before it.
 """

@@ -96,6 +96,14 @@ def test_stdin(predictor, tmp_path, monkeypatch):
     assert [row["text"] for row in rows_of(tmp_path / "out.jsonl")] == TEXTS
 
 
+def test_stdin_through_a_pipe(predictor, tmp_path):
+    command = [sys.executable, "-m", "datamux.cli", "predict", tmp_path / "model", "-", "-o", tmp_path / "out.csv"]
+    given = "good film\n\nbad \xe9\n".encode()
+    done = subprocess.run([*command, "--quiet"], input=given, capture_output=True, timeout=200, check=True)
+    assert [row["text"] for row in rows_of(tmp_path / "out.csv")] == ["good film", "bad \xe9"]
+    assert "row 2: column 'text' is empty" in done.stderr.decode()
+
+
 def test_bad_rows_are_named_and_the_rest_goes_on(predictor, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "good"}\nnot json\n{"text": ""}\n{"text": 3}\n[1]\n{"text": "bad"}\n{"other": 1}\n')
@@ -313,11 +321,31 @@ def test_two_runs_at_once_do_not_write_the_same_file(predictor, tmp_path, monkey
     assert [row["id"] for row in rows_of(tmp_path / "out.csv")] == [str(i) for i in range(len(TEXTS))]
 
 
+def test_where_files_cannot_be_locked_nobody_is_kept_out(predictor, tmp_path, monkeypatch):
+    import fcntl
+
+    def no_locks(handle, how):
+        raise OSError(38, "Function not implemented")
+
+    source = write(tmp_path / "in.csv", [{"text": text} for text in TEXTS])
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert predict_file(predictor, source, tmp_path / "out.csv").rows == len(TEXTS)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert predict_file(predictor, source, tmp_path / "out.csv").rows == len(TEXTS)
+
+
+def test_a_wrong_column_is_said_from_the_header_alone(predictor, tmp_path):
+    (tmp_path / "in.csv").write_text("id,text\n")
+    with pytest.raises(ValueError, match=r"in.csv, column 'body': no such column; there are: id, text; choose"):
+        predict_file(predictor, tmp_path / "in.csv", tmp_path / "out.csv", text=["body"])
+
+
 def test_a_model_that_was_trained_again_is_another(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_text("weights")
     before = identity(tmp_path)
     (tmp_path / "teacher-logits.pt").write_text("kept for its students")
+    (tmp_path / "eval.json").write_text("a record")
     assert identity(tmp_path) == before
     (tmp_path / "model.safetensors").write_text("other weights")
     assert identity(tmp_path) != before

@@ -12,7 +12,7 @@ from test_training import FILL, GOOD, write_sentences
 from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.records import provenance
 from datamux.evaluate.report import evaluate_model
-from datamux.hub.loading import load_model
+from datamux.hub.loading import load_config, load_model
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows
 from datamux.tasks.task import load_split, own_task
@@ -348,6 +348,8 @@ def test_clear_errors(tmp_path, sentences):
     for settings in ({"model": TINY["model"] | {"start": "runs/none"}}, {"task": {"steps": 1, "teacher": "runs/none"}}):
         with pytest.raises(FileNotFoundError, match="no such folder: runs/none; and it could not be loaded"):
             train(recipe(**{"task": {"steps": 1}} | settings), tmp_path / "f", task=task)
+    with pytest.raises(FileNotFoundError, match="no such folder or Hub name: runs/sst2/model"):
+        load_config("runs/sst2/model")
     with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
         evaluate_model(str(final), str(sentences["validation"]), group_sizes=[0])
     swapped = tmp_path / "swapped.csv"

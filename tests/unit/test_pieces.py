@@ -1,5 +1,6 @@
 """Remembered pieces give exactly the tokens of the tokenizer, whatever the text."""
 
+import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,6 +61,14 @@ def test_too_many_pieces_are_forgotten(monkeypatch):
 
 def ids_of(remembered, *texts):
     return remembered(texts)[0].tolist()
+
+
+def test_a_copy_learns_for_itself():
+    remembered = Pieces(TOKENIZERS[0], 9)
+    expected = ids_of(remembered, "a bad c")
+    copy = pickle.loads(pickle.dumps(remembered))
+    assert not copy._table.number
+    assert ids_of(copy, "a bad c") == expected
 
 
 def test_several_threads_may_ask_at_once(monkeypatch):

@@ -26,12 +26,14 @@ def predict(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Answer every row of a file. All columns and the order are kept; an interrupted run goes on where it stopped."""
+    from datamux.hub.loading import load_config
     from datamux.inference.files import predict_file
     from datamux.inference.journal import identity
     from datamux.inference.predictor import load
     from datamux.zoo import find_model
 
     folder = Path(find_model(model))
+    files = identity(folder) if folder.is_dir() else [str(load_config(model)._commit_hash)]
     predictor = load(model, bf16=bf16, compiled=compiled, memory=memory << 20)
     before = time.perf_counter()
     done = predict_file(
@@ -41,11 +43,13 @@ def predict(
         text=text,
         group_size=group_size,
         progress=not quiet,
-        settings={"model": model, "files": identity(folder) if folder.is_dir() else [], "bf16": bf16},
+        settings={"model": model, "files": files, "bf16": bf16},
     )
     if done.resumed_after:
         typer.echo(f"went on after {done.resumed_after} rows", err=True)
     rate = (done.rows + done.bad - done.resumed_after) / (time.perf_counter() - before)
     typer.echo(f"{done.rows} rows answered, {rate:,.0f} a second: {output}", err=True)
     if done.bad:
+        for problem in done.problems:
+            typer.echo(problem, err=True)
         typer.echo(f"{done.bad} bad rows: {output}.errors.jsonl", err=True)

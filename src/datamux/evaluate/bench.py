@@ -9,6 +9,7 @@ from typing import Any
 from datamux.demultiplexers import DEMULTIPLEXERS
 from datamux.errors import check_choice
 from datamux.evaluate.contenders import (
+    MAX_TOKENS,
     TOKENIZER,
     FromIds,
     FromTexts,
@@ -76,6 +77,8 @@ def run_speed(
         }
         if texts:
             tokenizer = load_tokenizer(model or TOKENIZER)
+            if model is None:
+                tokenizer.model_max_length = MAX_TOKENS
             words = inputs_of(load_split(get_task(lengths), "train", data_dir).first(POOL))
             known = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=False).window(words[:1000])
             tokens = fmean(known.lengths)

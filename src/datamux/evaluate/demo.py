@@ -85,10 +85,7 @@ def measure_speed(
     for contender, own in zip(contenders, positions, strict=True):
         contender.tokens *= largest / own  # fewer texts a pass, though all are measured at one size
 
-    def told(text: str) -> None:
-        tell(text.partition(" at ")[0])  # without that size
-
-    found = compare_speed(contenders, rounds=possible, seconds=seconds, positions=[largest], tell=told)
+    found = compare_speed(contenders, rounds=possible, seconds=seconds, positions=[largest], tell=tell)
     scores = [plain_card["scores"]["1"], *(card["scores"][str(k)] for k in sizes)]
     return [
         speed.as_dict() | {"positions": own, "score": score}

@@ -91,7 +91,8 @@ def compare_speed(
     sizes = []
     for contender, found in zip(contenders, tuned, strict=True):  # a while later: what disturbed one does not the other
         sizes.append(_settle(contender, found, seconds / 3, samples, clock))
-        tell(f"{contender.name}: {sizes[-1][0]} positions a pass")
+        if len(found) > 1:
+            tell(f"{contender.name}: {sizes[-1][0]} positions a pass")
 
     def timed(place: int) -> float:
         best, instances = sizes[place]

@@ -36,8 +36,9 @@ def named(name: str | Path) -> Iterator[None]:
     except (OSError, HFValidationError) as error:
         if Path(find_model(name)).is_dir():
             raise
-        unknown = isinstance(error, HFValidationError) or isinstance(error.__cause__, RepositoryNotFoundError)
-        if unknown and not isinstance(error.__cause__, GatedRepoError):
+        seen = (error, error.__cause__)
+        unknown = any(isinstance(one, HFValidationError | RepositoryNotFoundError) for one in seen)
+        if unknown and not any(isinstance(one, GatedRepoError) for one in seen):
             raise FileNotFoundError(f"no such folder or Hub name: {name}") from error
         said = str(error).strip().split("\n")[0]
         raise FileNotFoundError(f"no such folder: {name}; and it could not be loaded from the Hub: {said}") from error

@@ -20,6 +20,7 @@ from datamux.inference.texts import Text
 from datamux.inference.writing import OUTPUTS, write_parquet, write_rows
 from datamux.tasks.files import BadFile, Row, header_of, iterate_lines, iterate_rows, need_pyarrow, wrong_bytes
 
+SHOWN = 5  # bad rows that are told at the end
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 
 
@@ -40,6 +41,7 @@ class Done:
     rows: int
     bad: int
     resumed_after: int  # rows that an earlier run had answered
+    problems: tuple[str, ...] = ()  # of the first bad rows
 
 
 def predict_file(
@@ -164,7 +166,7 @@ def finish(source: Path, output: Path, journal: Path, before: int, answers: Sequ
     if bad:
         errors.write_text("".join(json.dumps(line) + "\n" for line in bad), encoding="utf-8")
     journal.unlink()
-    return Done(len(good), len(bad), before)
+    return Done(len(good), len(bad), before, tuple(f"row {b['row_number']}: {b['problem']}" for b in bad[:SHOWN]))
 
 
 def _answered(
@@ -208,14 +210,18 @@ def _open(source: Path) -> IO[str]:
 
 
 def _check_columns(source: Path, columns: Sequence[str]) -> None:
-    """Some row must have the columns. That another has not (JSON lines may differ) is its own mistake."""
+    """The header must have them; of JSON lines some line: that another has not is its own mistake."""
 
     def good() -> Iterator[Row]:
         return (row for row, problem in iterate_rows(source) if problem is None)
 
+    lines = source.suffix.lower() == ".jsonl"
+    known = next(good(), {}) if lines else header_of(source)
     for column in columns:
-        if not any(column in row for row in good()) and (first := next(good(), None)) is not None:
-            raise BadFile(source, f"no such column; there are: {', '.join(first)}; choose with --text", 1, column)
+        if column in known or (lines and any(column in row for row in good())):
+            continue
+        if known:
+            raise BadFile(source, f"no such column; there are: {', '.join(known)}; choose with --text", None, column)
 
 
 def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:

@@ -1,5 +1,6 @@
 """The journal of `datamux predict`: one line a row beside the output, so that an interrupted run can go on."""
 
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 from datamux.tasks.files import Row
 
 STDIN = Path("-")
-OF_A_MODEL = (".json", ".safetensors", ".bin", ".onnx", ".xml")  # what its answers depend on
+OF_A_MODEL = ("*config.json", "tokenizer.json", "*.safetensors", "*.bin", "*.onnx", "*.xml")  # answers depend on these
 
 
 def journal_of(output: Path) -> Path:
@@ -50,17 +51,19 @@ def read_journal(journal: Path) -> list[Row]:
 @contextmanager
 def claimed(journal: Path) -> Iterator[None]:
     """Two runs at once would both answer every row. Where files cannot be locked, nobody is kept out."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:
+    if importlib.util.find_spec("fcntl") is None:  # Windows, which also removes no file that is open
         yield
         return
+    import fcntl
+
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise ValueError(f"another run is writing {journal} at this moment; wait for it, or stop it") from error
+        except OSError:
+            pass  # some file systems have no locks
         yield
 
 
@@ -69,7 +72,7 @@ def identity(source: Path) -> list[Any]:
     if source == STDIN:
         return [str(STDIN)]
     if source.is_dir():
-        files = sorted(file for file in source.iterdir() if file.suffix in OF_A_MODEL)
+        files = sorted(file for pattern in OF_A_MODEL for file in source.glob(pattern))
         return [str(source), *map(identity, files)]
     state = source.stat()
     return [str(source), state.st_size, state.st_mtime]

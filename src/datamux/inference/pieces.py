@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 Numbers = NDArray[np.int64]
-REMEMBERED = 4_000_000  # letters of all pieces together; when there are more, all are forgotten
+REMEMBERED = 1_000_000  # letters of all pieces together; when there are more, all are forgotten
 NORMALIZERS = (None, "BertNormalizer", "Lowercase")
 PRE_TOKENIZERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 
@@ -42,9 +42,9 @@ class Table:
 
     def with_pieces(self, pieces: Sequence[str], ids: Sequence[Sequence[int]]) -> "Table":
         first = len(self.sizes)
-        self.number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
         sizes = np.concatenate([self.sizes, _array([len(row) for row in ids])])
         flat = np.concatenate([self.ids, _array([number for row in ids for number in row])])
+        self.number.update(zip(pieces, range(first, first + len(pieces)), strict=True))  # last: no number without ids
         return Table(self.number, sizes.cumsum() - sizes, sizes, flat, self.letters + sum(map(len, pieces)))
 
 
@@ -58,9 +58,16 @@ class Pieces:
         example = self._tokenizer.encode("a")
         inner = [place for place, special in enumerate(example.special_tokens_mask) if not special]
         self._before, self._after = example.ids[: inner[0]], example.ids[inner[-1] + 1 :]
-        self._room = max_tokens - len(self._before) - len(self._after)
+        self._room = max(0, max_tokens - len(self._before) - len(self._after))
         self._table = Table.empty()
         self._learning = Lock()  # several threads may use one predictor
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, which learn for themselves: a lock cannot be sent."""
+        return self.__dict__ | {"_table": Table.empty(), "_learning": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _learning=Lock())
 
     def __call__(self, texts: Sequence[str]) -> tuple[Numbers, Numbers, int]:
         """(the ids of all texts in a row, how many each has, how many texts were cut)."""

@@ -60,7 +60,8 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     if recipe.task.steps and task is None:
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     _check_same_run(recipe, task, folder)
-    if recipe.task.steps and task is not None and recipe.warmup.steps:
+    warmed_up = (folder / "warmup" / "model" / "training.json").exists()
+    if recipe.task.steps and task is not None and recipe.warmup.steps and not warmed_up:
         check_task(recipe, task, data_dir)  # what is wrong is said before the warm-up, not after it
     with first_process_first():
         if _other_run(recipe, task, folder):
