@@ -11,7 +11,7 @@ The median over the rounds is reported with the lowest and the highest.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Protocol
 
 import torch
@@ -21,7 +21,7 @@ import torch
 POSITIONS = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 USUAL = 8192
 BEST = 3  # of them run against each other,
-TURNS = 3  # in so many turns
+TURNS = 5  # in so many turns
 
 
 class Work(Protocol):
@@ -127,7 +127,8 @@ def _settle(
 ) -> tuple[int, int]:
     """(the best of the sizes that looked best, which run in turn; how many instances make a round).
 
-    The fastest turn of each counts: what else runs on a machine only ever slows down.
+    They are compared within each turn, and the median over the turns counts: a machine that is faster or slower for a
+    second says nothing about a size.
     """
     best = sorted(found, key=lambda size: -found[size])[:BEST]
 
@@ -136,11 +137,12 @@ def _settle(
         a_pass = max(1, int(size // contender.tokens)) * contender.group_size
         return a_pass * max(1, round(found[size] * seconds / a_pass))
 
-    tried = {size: [found[size]] for size in best}
+    shares: dict[int, list[float]] = {size: [] for size in best}  # of the mean rate of its turn
     for _ in range(TURNS if len(best) > 1 else 0):
-        for size in best:
-            tried[size].append(_rate(contender, instances(size, seconds), size, clock))
-    chosen = max(best, key=lambda size: max(tried[size]))
+        turn = {size: _rate(contender, instances(size, seconds), size, clock) for size in best}
+        for size, rate in turn.items():
+            shares[size].append(rate / fmean(turn.values()))
+    chosen = max(best, key=lambda size: median(shares[size] or [1.0]))
     return chosen, samples or instances(chosen, 3 * seconds)
 
 
