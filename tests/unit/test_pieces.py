@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from datamux.inference import pieces
 from datamux.inference.pieces import Pieces, never_looks_across_spaces
@@ -46,6 +47,28 @@ def test_tokens_and_cuts_are_those_of_the_tokenizer(texts, max_tokens):
             assert ids.tolist() == [number for encoding in expected for number in encoding.ids]
             assert lengths.tolist() == [len(encoding.ids) for encoding in expected]
             assert cut == sum(bool(encoding.overflowing) for encoding in expected)
+
+
+@given(
+    st.lists(
+        st.lists(parts, max_size=12).map("".join)
+        | st.lists(st.lists(parts, min_size=1, max_size=3).map("".join), min_size=1, max_size=4),
+        max_size=4,
+    ),
+    st.integers(3, 9),
+)
+@example(["a\x1cb", ["a\u0301", "bad."], "[MASK].a", "", [" "], ["a b", ""]], 9)
+def test_words_stand_where_the_tokenizer_says(texts, max_tokens):
+    for tokenizer in TOKENIZERS:
+        backend = Tokenizer.from_str(tokenizer.to_str())
+        fast = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[PAD]", model_max_length=max_tokens)
+        looked_up, asked = (Texts(fast, max_tokens, token_level=True) for _ in range(2))
+        assert looked_up._words is not None
+        asked._words = None
+        for _ in range(2 if texts else 0):  # new, then remembered
+            one, other = looked_up.window(texts), asked.window(texts)
+            assert one.rows.ids.equal(other.rows.ids)
+            assert (one.texts, one.lengths, one.words, one.cut) == (other.texts, other.lengths, other.words, other.cut)
 
 
 def test_too_many_pieces_are_forgotten(monkeypatch):

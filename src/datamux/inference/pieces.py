@@ -55,9 +55,7 @@ class Pieces:
         self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        example = self._tokenizer.encode("a")
-        inner = [place for place, special in enumerate(example.special_tokens_mask) if not special]
-        self._before, self._after = example.ids[: inner[0]], example.ids[inner[-1] + 1 :]
+        self._before, self._after = special_tokens(self._tokenizer)
         self._room = max(0, max_tokens - len(self._before) - len(self._after))
         self._table = Table.empty()
         self._learning = Lock()  # several threads may use one predictor
@@ -117,6 +115,13 @@ def _counted(starts: Numbers, sizes: Numbers) -> Numbers:
 
 def _array(values: Any) -> Numbers:
     return np.array(values, np.int64)
+
+
+def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that stand before and after every text."""
+    example = tokenizer.encode("a")
+    inner = [place for place, special in enumerate(example.special_tokens_mask) if not special]
+    return example.ids[: inner[0]], example.ids[inner[-1] + 1 :]
 
 
 def never_looks_across_spaces(tokenizer: Tokenizer) -> bool:

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from datamux.inference.answers import Word
 from datamux.inference.pieces import Pieces, never_looks_across_spaces
+from datamux.inference.words import Words, words_of
 from datamux.tasks.rows import Rows
 
 Text = Any  # a str; a pair of them; a dict with "text" and "text_pair"; for taggers also a list of words
@@ -40,8 +41,9 @@ class Texts:
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # our own: calls change its settings
         self._backend.no_padding()
         self._backend.enable_truncation(max_tokens, direction=tokenizer.truncation_side)
-        local = not token_level and never_looks_across_spaces(self._backend)
-        self._pieces = Pieces(self._backend, max_tokens) if local else None
+        local = never_looks_across_spaces(self._backend)
+        self._pieces = Pieces(self._backend, max_tokens) if local and not token_level else None
+        self._words = Words(self._backend, max_tokens, self._slowly) if local and token_level else None
 
     def window(self, texts: Sequence[Text]) -> Window:
         given = [_as_input(text, self.token_level) for text in texts]
@@ -49,25 +51,34 @@ class Texts:
         if self._pieces is not None and all(isinstance(text, str) for text in given):
             flat, lengths, cut = self._pieces(given)
             return Window(given, Rows.from_flat(flat, lengths, pad_id=pad_id), lengths.tolist(), None, cut)
+        if self._words is not None:
+            ids, words, cut = self._words(given)
+            rows = Rows(ids, pad_id=pad_id)
+            return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
         encodings = self._encode(given)
         ids = [encoding.ids for encoding in encodings]
         pairs = any(isinstance(text, tuple) for text in given)
         types = [encoding.type_ids for encoding in encodings] if pairs else None
         rows = Rows(ids, pad_id=pad_id, token_types=types)
-        words = None
+        found = None
         if self.token_level:
-            words = [_words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
+            found = [words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
         return Window(
             texts=[_joined(text) for text in given],
             rows=rows,
             lengths=[len(row) for row in ids],
-            words=words,
+            words=found,
             cut=sum(bool(encoding.overflowing) for encoding in encodings),
         )
 
     def letters(self, text: Text) -> int:
         """How long `text` is in a window: what is counted before and while a file is answered must be the same."""
         return len(_joined(_as_input(text, self.token_level)))
+
+    def _slowly(self, text: str | list[str]) -> tuple[list[int], list[Word]]:
+        """The ids and words of one text, from the tokenizer."""
+        (encoding,) = self._encode([text])
+        return encoding.ids, words_of(encoding, text)
 
     def _encode(self, given: list[Any]) -> list[Any]:
         if not self.token_level:
@@ -105,23 +116,3 @@ def _as_input(text: Text, token_level: bool) -> Any:
 
 def _joined(text: str | tuple[str, str] | list[str]) -> str:
     return text if isinstance(text, str) else " ".join(text)
-
-
-def _words_of(encoding: Any, text: str | list[str]) -> list[Word]:
-    """The words whose first piece was not cut off; offsets are those of the text (words joined by single spaces)."""
-    starts = [0]
-    if isinstance(text, list):
-        for word in text:
-            starts.append(starts[-1] + len(word) + 1)
-    words: list[Word] = []
-    before = None
-    for token, (number, (start, end)) in enumerate(zip(encoding.word_ids, encoding.offsets, strict=True)):
-        if number is None:
-            continue
-        shift = starts[number] if isinstance(text, list) else 0
-        if number == before:
-            words[-1] = Word(words[-1].start, shift + end, words[-1].token)
-        else:
-            words.append(Word(shift + start, shift + end, token))
-        before = number
-    return words

@@ -1,0 +1,97 @@
+"""Where the words of a text stand, for taggers: looked up as in `pieces.py`, for the same tokenizers.
+
+A piece is what stands between two spaces, or one word of a list of words. What is known of a piece is its token ids and
+its words (a text's piece may have several: "Paris," has two), counted from its own first letter and token.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from datamux.inference.answers import Word
+from datamux.inference.pieces import REMEMBERED, special_tokens
+
+Known = dict[str, tuple[list[int], list[Word]]]
+Row = tuple[list[int], list[Word]]
+
+
+class Words:
+    """Ids (special tokens included) and words of texts, and of lists of words: exactly those of the tokenizer itself.
+
+    `slowly` does the same with the tokenizer, for a text that must be cut: (ids, words).
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, slowly: Callable[[Any], Row]) -> None:
+        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._before, self._after = special_tokens(self._tokenizer)
+        self._max_tokens = max_tokens
+        self._slowly = slowly
+        self._known: dict[bool, Known] = {False: {}, True: {}}  # of texts, and of lists of words
+        self._letters = 0
+
+    def __call__(self, texts: Sequence[str | list[str]]) -> tuple[list[list[int]], list[list[Word]], int]:
+        """(the ids of each text, its words, how many texts were cut)."""
+        split = [text if isinstance(text, list) else text.split(" ") for text in texts]
+        known = {is_words: self._learned(texts, split, is_words) for is_words in (False, True)}
+        rows, words, cut = [], [], 0
+        for text, pieces in zip(texts, split, strict=True):
+            ids, found = self._row(pieces, known[isinstance(text, list)])
+            if len(ids) > self._max_tokens:
+                ids, found = self._slowly(text)
+                cut += 1
+            rows.append(ids)
+            words.append(found)
+        return rows, words, cut
+
+    def _row(self, pieces: Sequence[str], known: Known) -> Row:
+        ids, words, letters = self._before.copy(), [], 0
+        for piece in pieces:
+            its_ids, its_words = known[piece]
+            tokens = len(ids)
+            for start, end, token in its_words:
+                words.append(Word(letters + start, letters + end, tokens + token))
+            ids += its_ids
+            letters += len(piece) + 1
+        ids += self._after
+        return ids, words
+
+    def _learned(self, texts: Sequence[str | list[str]], split: Sequence[Sequence[str]], is_words: bool) -> Known:
+        """A table that has all pieces. Tables only grow: another thread may be reading an older one."""
+        if self._letters > REMEMBERED:
+            self._known, self._letters = {False: {}, True: {}}, 0
+        known = self._known[is_words]
+        these = {
+            p for text, pieces in zip(texts, split, strict=True) if isinstance(text, list) == is_words for p in pieces
+        }
+        new = [piece for piece in these if piece not in known]
+        given: Any = [[piece] for piece in new] if is_words else new
+        found = self._tokenizer.encode_batch(given, is_pretokenized=is_words, add_special_tokens=False)
+        known.update(
+            (piece, (encoding.ids, words_of(encoding, [piece] if is_words else piece)))
+            for piece, encoding in zip(new, found, strict=True)
+        )
+        self._letters += sum(map(len, new))
+        return known
+
+
+def words_of(encoding: Any, text: str | list[str]) -> list[Word]:
+    """The words whose first piece was not cut off; offsets are those of the text (words joined by single spaces)."""
+    starts = [0]
+    if isinstance(text, list):
+        for word in text:
+            starts.append(starts[-1] + len(word) + 1)
+    words: list[Word] = []
+    before = None
+    for token, (number, (start, end)) in enumerate(zip(encoding.word_ids, encoding.offsets, strict=True)):
+        if number is None:
+            continue
+        shift = starts[number] if isinstance(text, list) else 0
+        if number == before:
+            words[-1] = Word(words[-1].start, shift + end, words[-1].token)
+        else:
+            words.append(Word(shift + start, shift + end, token))
+        before = number
+    return words
