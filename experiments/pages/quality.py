@@ -132,6 +132,9 @@ def growth_section() -> list[str]:
         "|---|---|---|---|---|",
     ]
     for name, record in records.items():
+        if len(warmups(record)) > 1:
+            lines.append(f"| {name} | | continues another warm-up | {_well_held(record)} | |")
+            continue
         late = due_sizes(record)
         points = [f"{k}{'*' if k in late else ''}: {step} ({m:.1f})" for k, step, m in growth(record, "warmup")]
         share = f"{record['recipe']['warmup']['threshold']:.0%}"
@@ -151,11 +154,18 @@ def _power(record: dict) -> float:
 
 def _well_held(record: dict, share: float = 0.95) -> str:
     """When this share of the held-out words was right for the first time, with all instances a pass."""
-    (stage,) = [part for part in record["training"] if part["stage"] == "warmup"]
-    for entry in stage["log"]:
-        if entry.get("eval_retrieval_accuracy", 0.0) >= share:
-            return f"{entry['step']} ({_minute(stage, entry['step']):.1f})"
+    steps, minutes = 0, 0.0  # of the warm-ups before
+    for stage in warmups(record):
+        for entry in stage["log"]:
+            if entry.get("eval_retrieval_accuracy", 0.0) >= share:
+                return f"{steps + entry['step']} ({minutes + _minute(stage, entry['step']):.1f})"
+        steps, minutes = steps + stage["steps"], minutes + stage["seconds"] / 60
     return "never"
+
+
+def warmups(record: dict) -> list[dict]:
+    """The warm-ups of a model, one after the other: one may continue another."""
+    return [part for part in record["training"] if part["stage"] == "warmup"]
 
 
 def _minute(stage: dict, step: int) -> float:
@@ -212,6 +222,8 @@ def draw_growth(file: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     for name, group in rows_of("wikipedia_en").items():
+        if len(warmups(group[0])) > 1:
+            continue
         points = growth(group[0], "warmup")
         axes.plot([minute for *_, minute in points], [size for size, *_ in points], "o-", label=name)
     axes.set_xlabel("minutes of training")
