@@ -12,7 +12,7 @@ from typing import Any
 
 from datamux.evaluate.contenders import evenly
 from datamux.inference.plan import plan_passes
-from datamux.inference.predictor import GROUPS, WINDOW, Predictor
+from datamux.inference.predictor import Predictor, window_size
 from datamux.inference.runtime import POSITIONS, groups_that_fit
 from datamux.inference.texts import Text
 
@@ -42,7 +42,7 @@ def measure_text_parts(
     dealt = evenly(texts, next(iter(predictors.values())).texts.letters)
     for number in range(rounds + 1):
         for name, k in points:
-            some = dealt[: max(WINDOW, GROUPS * k)]
+            some = dealt[: window_size(k)]
             spent = _run(predictors[name], some, k)
             if number:
                 seen[name, k].append({part: 1e6 * seconds / len(some) for part, seconds in spent.items()})

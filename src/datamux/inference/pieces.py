@@ -52,9 +52,7 @@ class Pieces:
     """Token ids of texts, special tokens included, cut at `max_tokens`: exactly those of the tokenizer itself."""
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._tokenizer = bare_copy(tokenizer)
         self._before, self._after = special_tokens(self._tokenizer)
         self._room = max(0, max_tokens - len(self._before) - len(self._after))
         self._table = Table.empty()
@@ -115,6 +113,14 @@ def _counted(starts: Numbers, sizes: Numbers) -> Numbers:
 
 def _array(values: Any) -> Numbers:
     return np.array(values, np.int64)
+
+
+def bare_copy(tokenizer: Tokenizer) -> Tokenizer:
+    """The same tokenizer, which neither pads nor cuts."""
+    bare = Tokenizer.from_str(tokenizer.to_str())
+    bare.no_padding()
+    bare.no_truncation()
+    return bare
 
 
 def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:

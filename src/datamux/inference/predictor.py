@@ -101,7 +101,7 @@ class Predictor:
         """
         k = self.num_instances if group_size is None else group_size
         check_group_size(k, self.num_instances)
-        window = max(WINDOW, GROUPS * k) if window is None else window
+        window = window_size(k) if window is None else window
         check_at_least_one("window", window)
         check_at_least_one("top_k", top_k)
         if letters is None and progress and isinstance(texts, Sequence):
@@ -170,6 +170,11 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         self.bar.close()
+
+
+def window_size(group_size: int) -> int:
+    """How many texts make a window, where the caller does not say."""
+    return max(WINDOW, GROUPS * group_size)
 
 
 def load(

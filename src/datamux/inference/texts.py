@@ -51,25 +51,20 @@ class Texts:
         if self._pieces is not None and all(isinstance(text, str) for text in given):
             flat, lengths, cut = self._pieces(given)
             return Window(given, Rows.from_flat(flat, lengths, pad_id=pad_id), lengths.tolist(), None, cut)
+        words: list[list[Word]] | None = None
+        types = None
         if self._words is not None:
             ids, words, cut = self._words(given)
-            rows = Rows(ids, pad_id=pad_id)
-            return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
-        encodings = self._encode(given)
-        ids = [encoding.ids for encoding in encodings]
-        pairs = any(isinstance(text, tuple) for text in given)
-        types = [encoding.type_ids for encoding in encodings] if pairs else None
+        else:
+            encodings = self._encode(given)
+            ids = [encoding.ids for encoding in encodings]
+            cut = sum(bool(encoding.overflowing) for encoding in encodings)
+            if any(isinstance(text, tuple) for text in given):
+                types = [encoding.type_ids for encoding in encodings]
+            if self.token_level:
+                words = [words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
         rows = Rows(ids, pad_id=pad_id, token_types=types)
-        found = None
-        if self.token_level:
-            found = [words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
-        return Window(
-            texts=[_joined(text) for text in given],
-            rows=rows,
-            lengths=[len(row) for row in ids],
-            words=found,
-            cut=sum(bool(encoding.overflowing) for encoding in encodings),
-        )
+        return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
 
     def letters(self, text: Text) -> int:
         """How long `text` is in a window: what is counted before and while a file is answered must be the same."""

@@ -10,10 +10,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from datamux.inference.answers import Word
-from datamux.inference.pieces import REMEMBERED, special_tokens
+from datamux.inference.pieces import REMEMBERED, bare_copy, special_tokens
 
-Known = dict[str, tuple[list[int], list[Word]]]
-Row = tuple[list[int], list[Word]]
+Found = tuple[list[int], list[Word]]  # ids and words
+Known = dict[str, Found]  # of each piece
 
 
 class Words:
@@ -22,10 +22,8 @@ class Words:
     `slowly` does the same with the tokenizer, for a text that must be cut: (ids, words).
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int, slowly: Callable[[Any], Row]) -> None:
-        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, slowly: Callable[[Any], Found]) -> None:
+        self._tokenizer = bare_copy(tokenizer)
         self._before, self._after = special_tokens(self._tokenizer)
         self._max_tokens = max_tokens
         self._slowly = slowly
@@ -46,7 +44,7 @@ class Words:
             words.append(found)
         return rows, words, cut
 
-    def _row(self, pieces: Sequence[str], known: Known) -> Row:
+    def _row(self, pieces: Sequence[str], known: Known) -> Found:
         ids, words, letters = self._before.copy(), [], 0
         for piece in pieces:
             its_ids, its_words = known[piece]
