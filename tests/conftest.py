@@ -1,6 +1,8 @@
 """Tiny encoders of every family, with random weights. All sizes differ, so that a swapped axis cannot pass."""
 
+import json
 import os
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -8,6 +10,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 import torch
 import transformers as tf
+
+import datamux
 
 VOCAB, HIDDEN = 61, 24
 _SIZES = {
@@ -69,3 +73,19 @@ def tokenizer() -> tf.PreTrainedTokenizerBase:
         "[PAD] [UNK] [CLS] [SEP] [MASK] good bad film plot the a was is very not . anna lives in paris works at acme"
     )
     return tf.BertTokenizer(vocab={word: index for index, word in enumerate(words.split())})
+
+
+def write_jsonl(folder: Path, name: str, rows: list[dict]) -> Path:
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
+    return folder / name
+
+
+@pytest.fixture
+def predictor(tmp_path, tokenizer):
+    torch.manual_seed(1)
+    model = datamux.multiplex(tiny_encoder(), 3, id2label={0: "neg", 1: "pos"})
+    torch.nn.init.normal_(model.mux.head.out.weight)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return datamux.load(tmp_path / "model")
