@@ -18,7 +18,7 @@ class DigitCnn(nn.Sequential):
     """(b c*400) -> (b 84): the paper's LeNet for 20x20 images, up to where demultiplexing starts.
 
     Pooling comes before tanh, not after it: tanh only rises, so that the largest stays the largest, and there is a
-    quarter of the work.
+    quarter of the work. The third convolution, of 3x3 on what is 3x3 by then, is written as the linear layer it is.
     """
 
     def __init__(self, maps: int = 1, hidden_dim: int = 84) -> None:
@@ -30,9 +30,9 @@ class DigitCnn(nn.Sequential):
             nn.Conv2d(10, 16, 4),
             nn.MaxPool2d(2),
             nn.Tanh(),
-            nn.Conv2d(16, 120, 3),
-            nn.Tanh(),
             nn.Flatten(),
+            nn.Linear(16 * 3 * 3, 120),
+            nn.Tanh(),
             nn.Linear(120, hidden_dim),
             nn.Tanh(),
         )

@@ -14,6 +14,7 @@ Differs from the paper: a rotated image is interpolated by bicubic weights, not 
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -201,4 +202,21 @@ class Nonlinear(ImageMultiplexer):
 
 def quick_tanh(x: Tensor) -> Tensor:
     """tanh, through the sigmoid: a fifth of the time of torch's on some CPUs."""
-    return 2 * torch.sigmoid(2 * x) - 1
+    y: Tensor = _QuickTanh.apply(x)
+    return y
+
+
+class _QuickTanh(torch.autograd.Function):
+    """By hand, so that the way back is one pass over the numbers, not three."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        found: Tensor = torch.ops.aten.tanh_backward(grad, y)
+        return found

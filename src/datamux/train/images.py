@@ -83,7 +83,9 @@ def train_on_images(
     if fit is not None:
         fit(data.train_images)
     optimiser = _optimiser(model, protocol)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, protocol))
+    schedule = None
+    if protocol.schedule != "fixed":
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, protocol))
     average = _Average(model, protocol.averaging) if protocol.averaging else None
     model.train()
     for step in range(1, protocol.total + 1):
@@ -95,7 +97,8 @@ def train_on_images(
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        schedule.step()
+        if schedule is not None:
+            schedule.step()
         if average is not None:
             average.update()
         if step % TOLD == 0:
@@ -167,15 +170,12 @@ class _Average:
 
 
 def _optimiser(model: nn.Module, protocol: Protocol) -> torch.optim.Optimizer:
-    if protocol.optimiser == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=protocol.rate, weight_decay=protocol.weight_decay)
-    return torch.optim.AdamW(model.parameters(), lr=protocol.rate, weight_decay=protocol.weight_decay, fused=True)
+    kind = torch.optim.SGD if protocol.optimiser == "sgd" else torch.optim.AdamW
+    return kind(model.parameters(), lr=protocol.rate, weight_decay=protocol.weight_decay, fused=True)
 
 
 def _rate(step: int, protocol: Protocol) -> float:
     """The share of the rate at `step`. Cosine: up over a fiftieth of the steps, down to nothing at the end."""
-    if protocol.schedule == "fixed":
-        return 1.0
     rise = max(1, protocol.total // 50)
     if step < rise:
         return (step + 1) / rise
