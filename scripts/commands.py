@@ -52,11 +52,15 @@ def shown(default: Any) -> str:
     return ", ".join(f"`{value}`" for value in values if value is not None)
 
 
+def is_flag(annotation: Any) -> bool:
+    return annotation is bool or bool in get_args(annotation)
+
+
 def flags(name: str, option: Any, annotation: Any) -> str:
     # Inside Annotated there is no default, so typer.Option("--set") keeps the first flag where a default would be.
     first = [option.default] if isinstance(option.default, str) else []
     declared = [*first, *(option.param_decls or ())] or [f"--{name.replace('_', '-')}"]
-    if annotation is bool and not first:
+    if is_flag(annotation) and not first:
         declared.append(f"--no-{name.replace('_', '-')}")
     return ", ".join(f"`{flag}`" for flag in declared)
 
@@ -74,12 +78,12 @@ def section(name: str, function: Callable[..., None]) -> str:
         if isinstance(given, typer.models.ArgumentInfo):
             word = given.metavar or parameter.name.upper()
             usage.append(word if required else f"[{word}]")
-            arguments.append(f"| `{word}` | {'' if annotation is bool else kind_of(annotation)} | {given.help} |")
+            arguments.append(f"| `{word}` | {'' if is_flag(annotation) else kind_of(annotation)} | {given.help} |")
             continue
         flag = flags(parameter.name, given, annotation)
         if required:
             usage.append(f"{flag.split(',')[0].strip('`')} {parameter.name.upper()}")
-        kind = "" if annotation is bool else kind_of(annotation)
+        kind = "" if is_flag(annotation) else kind_of(annotation)
         default = "required" if required else "" if parameter.default is False else shown(parameter.default)
         options.append(f"| {flag} | {kind} | {default} | {given.help} |")
     lines = [

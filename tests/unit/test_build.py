@@ -5,8 +5,8 @@ import torch
 import transformers as tf
 
 from conftest import ENCODERS, tiny_encoder
-from datamux.train.build import build, new_encoder_config
-from datamux.train.recipe import ModelSettings
+from datamux.train.build import build, in_bf16, new_encoder_config
+from datamux.train.recipe import ModelSettings, RunSettings
 
 
 @pytest.fixture
@@ -47,3 +47,12 @@ def test_a_decoder_is_refused(tmp_path):
     tf.AutoModel.from_config(gpt2).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="GPT2Model is a decoder"):
         build(ModelSettings(start=str(tmp_path)), "retrieval", vocab_size=61)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_half_precision_where_the_machine_is_quick_at_it(monkeypatch, quick):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True, "amx_bf16": quick}, raising=False)
+    assert in_bf16(RunSettings()) is quick
+    assert in_bf16(RunSettings(bf16=True))
+    assert not in_bf16(RunSettings(bf16=False))

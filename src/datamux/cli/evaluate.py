@@ -29,7 +29,9 @@ def evaluate(
     text: TextColumns = ["text"],
     label: LabelColumn = "label",
     token_level: TokenLevel = False,
-    bf16: Annotated[bool, typer.Option(help="Run in bfloat16.")] = True,
+    bf16: Annotated[
+        bool | None, typer.Option(help="Run in bfloat16. Default: where the machine has instructions for it.")
+    ] = None,
     swapped: Annotated[
         bool, typer.Option("--swapped", help="Give each row its neighbour's part of the mixture: is that what is read?")
     ] = False,

@@ -17,6 +17,7 @@ from datamux.grouping import Filler
 from datamux.hub.loading import label_names, load_model, load_tokenizer
 from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
+from datamux.inference.runtime import bf16_is_quick
 from datamux.inference.texts import max_tokens_of
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
@@ -40,10 +41,14 @@ def evaluate_model(
     text: Sequence[str] = ("text",),
     label: str = "label",
     token_level: bool | None = None,
-    bf16: bool = True,
+    bf16: bool | None = None,
     swapped: bool = False,
 ) -> dict[str, Any]:
-    """A run record with one row a group size. `swapped`: with each instance's neighbour's part of the mixture."""
+    """A run record with one row a group size. `swapped`: with each instance's neighbour's part of the mixture.
+
+    `bf16`: in half precision; None: where the machine has instructions for it.
+    """
+    bf16 = bf16_is_quick() if bf16 is None else bf16
     name = find_model(name)
     check_choice("filler", filler, get_args(Filler))
     for size in group_sizes:

@@ -66,6 +66,16 @@ class TorchRuntime:
         return bytes_a_group(self.model.config, tokens, group_size, token_level=token_level)
 
 
+def bf16_is_quick() -> bool:
+    """Whether this machine has instructions for bfloat16. Without them, half precision is the slower one."""
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if not hasattr(torch.cpu, "get_capabilities"):
+        return True  # an older torch, which does not tell
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name) for name in ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16"))
+
+
 def groups_that_fit(runtime: Runtime, tokens: int, group_size: int, *, positions: int, memory: int) -> int:
     """How many groups of that length one pass may hold, for so many positions and bytes."""
     return max(1, min(positions // max(1, tokens), memory // runtime.bytes_a_group(tokens, group_size)))

@@ -19,8 +19,9 @@ from transformers import (
 from datamux.hub import MuxConfig
 from datamux.hub.loading import load_config, load_model
 from datamux.hub.multiplex import TASKS
+from datamux.inference.runtime import bf16_is_quick
 from datamux.tasks.labels import Labels
-from datamux.train.recipe import ModelSettings
+from datamux.train.recipe import ModelSettings, RunSettings
 
 logger = logging.getLogger(__name__)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -180,3 +181,8 @@ def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
             getattr(start, kind) == getattr(config, kind) and getattr(start, options) == getattr(config, options)
         )
     return kind != "head" or bool(start.id2label == config.id2label)
+
+
+def in_bf16(run: RunSettings) -> bool:
+    """Whether to train in half precision: as the recipe says, or as the machine likes it."""
+    return run.bf16 if isinstance(run.bf16, bool) else bf16_is_quick()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from datamux.errors import check_choice, unknown_name
@@ -87,7 +88,7 @@ class TaskSettings:
 @dataclass
 class RunSettings:
     seed: int = 0
-    bf16: bool = True
+    bf16: bool | str = "auto"  # half precision; "auto": where the machine has instructions for it
     warmup_steps: int = 100
     weight_decay: float = 0.01
     eval_steps: int = 500
@@ -154,12 +155,16 @@ def _check(recipe: Recipe) -> None:
     """What types alone do not say."""
     for section in RANGES:
         check_ranges(section, getattr(recipe, section))
+    if isinstance(recipe.run.bf16, str):
+        check_choice("run.bf16", recipe.run.bf16, ("auto",))
     for section in ("warmup", "task"):
         check_choice(f"{section}.objective", getattr(recipe, section).objective, ("all", "one"))
 
 
 def _typed(key: str, value: Any, wanted: Any) -> Any:
     plain = get_origin(wanted) or wanted
+    if plain is UnionType:
+        plain = wanted
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, plain) or (plain is int and isinstance(value, bool)):

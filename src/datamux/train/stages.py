@@ -234,6 +234,7 @@ def _run(
         summary = {
             "steps": trainer.state.global_step,
             "seconds": trainer.seconds,
+            "bf16": trainer.args.bf16,
             "reached": trainer.curriculum.reached,
             "provenance": provenance(),
             "log": trainer.state.log_history,

@@ -24,7 +24,7 @@ from datamux.reads import Reads
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows, encode_examples
 from datamux.tasks.task import Examples
-from datamux.train.build import is_ours
+from datamux.train.build import in_bf16, is_ours
 from datamux.train.data import cached
 from datamux.train.recipe import Recipe
 
@@ -128,7 +128,7 @@ def teach(
     folder: Path,
 ) -> None:
     """Put the teacher's logits and states beside the rows of `examples`, as far as the recipe wants them."""
-    name, bf16 = recipe.task.teacher, recipe.run.bf16
+    name, bf16 = recipe.task.teacher, in_bf16(recipe.run)
     order = order_of(teacher.config, labels)
     file = partial(_file_of_answers, name, rows, folder, bf16, order)
 

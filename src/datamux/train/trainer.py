@@ -15,6 +15,7 @@ from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 
 from datamux.tasks.rows import Rows
+from datamux.train.build import in_bf16
 from datamux.train.curriculum import Curriculum, CurriculumState
 from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe
@@ -210,7 +211,7 @@ def training_arguments(
         warmup_steps=min(run.warmup_steps, steps // 10),
         weight_decay=run.weight_decay,
         adam_beta2=0.98,
-        bf16=run.bf16,
+        bf16=in_bf16(run),
         seed=run.seed,
         logging_steps=min(50, max(1, steps // 10)),
         eval_strategy="steps",
