@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The paper's MNIST figures with three seeds, then ours. Finished runs are kept: stop and start it as you like.
-# JOBS runs at once, each one thread. What is quick comes first. Only whole records of MNIST get into the package.
+# JOBS runs at once, each one thread. What is quick comes first. Runs are committed in OUT/runs, so that the work can be
+# shared by days and machines of the same torch; only whole records of MNIST get into the package.
 set -eu
 cd "$(dirname "$0")/.."
 JOBS=${JOBS:-1}
-OUT=${OUT:-runs/reproduce}
+OUT=${OUT:-experiments/results/mnist}
 FIGURES="mnist-pca mnist-speed mnist-picture mnist-mlp mnist-beaten mnist-cnn mnist-cnn-kernels"
 
 for figure in $FIGURES; do
