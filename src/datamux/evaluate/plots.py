@@ -74,6 +74,8 @@ def shape_title(settings: dict[str, Any]) -> str:
 def draw_frontier(record: dict[str, Any], file: Path) -> None:
     """Accuracy against throughput: a colour a model, a mark an engine, the best points ringed."""
     pyplot = pyplot_without_window()
+    from matplotlib.ticker import LogLocator
+
     figure, axes = pyplot.subplots(figsize=(11, 5.5), layout="constrained")
     # Instances a second as they would be had the machine not slowed down: what the stars go by.
     rows = [row | {"rate": record["results"][0]["rate"] * row["ratio"]} for row in record["results"]]
@@ -92,6 +94,9 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
         [r["rate"] for r in best], [100 * r["score"] for r in best], "o", mfc="none", mec="k", ms=12, label="best"
     )
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:,.0f}")  # 2,000, not 2 x 10^3
+    axes.xaxis.set_minor_formatter("")
     axes.set(xlabel="instances a second, texts to answers", ylabel="score, percent")
     axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
     axes.grid(alpha=0.3, which="both")
