@@ -3,6 +3,7 @@
 #   DATAMUX_DATA=... experiments/ablation.sh warmup      retrieval at capacity 10; records go to experiments/results/ablation
 #   DATAMUX_DATA=... experiments/ablation.sh task        SST-2 at capacity 20; records go to experiments/results/ablation-sst2
 # Wants the warm-up of small.sh (its tokenizer), and for the task its warm-up and plain SST-2 model.
+# What has a record already is not run again.
 set -eu
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs} records=experiments/results
@@ -16,17 +17,19 @@ try() { # NAME SETTINGS...
   "try_$stage" "$name" "${settings[@]}"
 }
 try_warmup() {
+  [ ! -f "$records/ablation/$1.json" ] || return 0
   $datamux train small/warmup-n20 -o "$runs/ablation-$1" --set model.tokenizer="$warm/warmup/model" \
     --set model.num_instances=10 --set 'model.demultiplexer_options={ hidden_dim = 512 }' --set warmup.steps=400 --set warmup.groups=24 \
     --set warmup.threshold=0.85 --set model.multiplexer=gaussian_hadamard \
     --set run.eval_steps=400 --set run.save_steps=400 "${@:2}"
-  [ -f "$records/ablation/$1.json" ] || $datamux evaluate "$runs/ablation-$1/warmup/model" --task wikipedia_en -k 1 -k 5 -k 10 \
+  $datamux evaluate "$runs/ablation-$1/warmup/model" --task wikipedia_en -k 1 -k 5 -k 10 \
     --record "$records/ablation/$1.json"
 }
 try_task() {
+  [ ! -f "$records/ablation-sst2/$1.json" ] || return 0
   $datamux train small/sst2-n20 -o "$runs/ablation-sst2-$1" --set model.start="$warm/warmup/model" --set task.steps=600 \
     --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set run.eval_steps=600 --set run.save_steps=600 "${@:2}"
-  [ -f "$records/ablation-sst2/$1.json" ] || $datamux evaluate "$runs/ablation-sst2-$1/task/model" --task sst2 --split validation \
+  $datamux evaluate "$runs/ablation-sst2-$1/task/model" --task sst2 --split validation \
     --split test -k 1 -k 20 --groupings 1 --record "$records/ablation-sst2/$1.json"
 }
 
