@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A pretrained encoder, as it was run: plain fine-tuning; multiplexed, from the words and from a higher layer; and the rivals,
 # the same encoder with its upper layers cut off. All but the first learn from the plain model.
-#   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 conll2003
+#   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 qqp conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
 #   BYPASS=true ...        the mixed ones with a bypass (runs and records are called so)
 #   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones;
@@ -17,8 +17,9 @@ near=0 bypass=${BYPASS:-false}
 case $task in
   sst2) splits="--split validation --split test" longer=5000 ;;
   banking77) splits="--split test" longer=3600 ;;
+  qqp) splits="--split validation" longer=3600 ;;
   conll2003) splits="--split test" near=2 longer=2400 ;; # heads see their neighbours in all that has less than the whole encoder
-  *) echo "sst2, banking77 or conll2003, not $task" >&2; exit 2 ;;
+  *) echo "sst2, banking77, qqp or conll2003, not $task" >&2; exit 2 ;;
 esac
 run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record already
   name=$1 recipe=$2; shift 2
