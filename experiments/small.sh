@@ -29,7 +29,8 @@ judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record alrea
   [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
 }
 
-[ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
+[ -n "${TOKENIZER:-}" -a "$masked$contextual" != falsefalse ] || # neither starts from this warm-up, whose tokenizer alone they want
+  [ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
 if [ "$wide" = true ]; then # then as many steps again, from half of the slots on
   first=$runs/warmup-n$n-2x512-seed0 start=$runs/warmup-n$n-2x512-more-seed0
   [ -f "$first/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$first" "${shape[@]}" \
