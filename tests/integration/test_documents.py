@@ -110,7 +110,8 @@ def write_rows(folder: Path) -> None:
     for name in ("reviews.csv", "held-out.csv", "new.csv"):
         (folder / name).write_text(f"review,verdict\n{lines}")
     words, tags = ["anna", "lives", "in", "paris"], ["B-PER", "O", "O", "B-LOC"]
-    (folder / "names.jsonl").write_text((json.dumps({"tokens": words, "ner_tags": tags}) + "\n") * 24)
+    for name in ("names.jsonl", "held-out.jsonl"):
+        (folder / name).write_text((json.dumps({"tokens": words, "ner_tags": tags}) + "\n") * 24)
     (folder / "names.csv").write_text("tokens,ner_tags\n" + f"{' '.join(words)},{' '.join(tags)}\n" * 24)
     (folder / "notes.txt").write_text("anna lives in paris\nthe film was good\n")
     corpus = "".join(f"{text} and {other}\n" for text, _ in texts for other, _ in texts)
