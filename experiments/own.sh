@@ -26,9 +26,9 @@ with copy.open("w", encoding="utf-8", newline="") as handle:
 END
   done
   for kind in n10 plain; do
-    model=$runs/own-$name-$kind plain=()
-    [ "$kind" != plain ] || plain=(--set run.plain=true --set task.alpha=0.0)
-    $datamux train --train "$runs/own/$name-train.$ending" $columns --num-instances 10 -o "$model" "${plain[@]}"
+    model=$runs/own-$name-$kind recipe=small/own
+    [ "$kind" != plain ] || recipe=small/own-plain
+    $datamux train $recipe --train "$runs/own/$name-train.$ending" $columns -o "$model"
     [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.$ending" $columns \
       --record "$records/$name-$kind-seed0.json"
   done
