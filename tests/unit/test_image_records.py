@@ -100,7 +100,7 @@ def test_only_whole_records_are_copied_into_the_package(tmp_path):
         assert (tmp_path / "package/mnist-mlp.json").exists() == bool(number)
     script = (ROOT / "experiments/vision.sh").read_text()
     assert "keep_record.py" in script
-    assert "results/" not in script, "nothing is copied past the check"
+    assert "reproduce/results" not in script, "nothing is copied past the check"
 
 
 def test_the_papers_words():
