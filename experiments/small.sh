@@ -6,6 +6,7 @@
 #   MASKED=true ...           the multiplexed models from a warm-up with a seventh of the words hidden (`-masked-words`)
 #   WIDE=true ...             the multiplexed models with half the layers and twice the width (`-2l-512h`)
 #   CONTEXTUAL=true ...       the multiplexed models with a layer for each instance before mixing, from new weights (`-contextual`)
+#   STEPS=3000 ...            the multiplexed models for so many steps of the task (`-3000-steps`)
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
 #   TEACHER=FOLDER ...        a better one
 #   RATES="1.5e-3" ...        also the plain model at other learning rates than its recipe's
@@ -17,12 +18,13 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} contextual=${CONTEXTUAL:-false} past= shape=()
+bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} contextual=${CONTEXTUAL:-false} past= shape=() longer=()
 [ "$bypass" != true ] || past=-bypass
 [ "$masked" != true ] || past=$past-masked-words
 [ "$contextual" != true ] || past=$past-contextual
 [ "$wide$masked" != truetrue ] && [ "$contextual$masked" != truetrue ] && [ "$contextual$wide" != truetrue ] && [ "$wide" != true -o -z "${DEDICATED:-}" ] || { echo "of WIDE, MASKED and CONTEXTUAL one at most, and WIDE not with DEDICATED" >&2; exit 2; }
 [ "$wide" != true ] || { past=$past-2l-512h shape=(--set model.layers=2 --set model.hidden=512 --set model.heads=8); }
+[ -z "${STEPS:-}" ] || { past=$past-$STEPS-steps longer=(--set task.steps="$STEPS"); }
 warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
 judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
@@ -61,7 +63,7 @@ judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 from=(--set model.start="$start/warmup/model")
 [ "$contextual" != true ] || from=(--set model.multiplexer=contextual --set model.needs_start=false --set model.tokenizer="$tokenizer")
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" "${from[@]}" \
-  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass" "${shape[@]}"
+  --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass" "${shape[@]}" "${longer[@]}"
 judge "$mux/task/model" "$task" "scratch-n$n$past-seed$seed" $splits
 for size in ${SMALLER:-}; do
   layers=${size%x*} hidden=${size#*x} small=$runs/$task-plain-$size${TEACHER:+-taught}-seed$seed
