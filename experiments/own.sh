@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Files of one's own, as the quickstart does it: one command, no recipe. Tried on banking77 (77 labels) and WNUT-17 (tags).
+# Files of one's own, as the quickstart does it: one command, no recipe. Tried on banking77 (77 labels) and WNUT-17 (tags),
+# with the plain model beside it, and words alone: no layer at all, taught by the plain one.
 #   DATAMUX_DATA=... experiments/own.sh [banking77|wnut17]...
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/own.
 set -eu
@@ -25,10 +26,13 @@ with copy.open("w", encoding="utf-8", newline="") as handle:
     write_rows(handle, copy.suffix, read_rows(source))
 END
   done
-  for kind in n10 plain; do
-    model=$runs/own-$name-$kind recipe=small/own
-    [ "$kind" != plain ] || recipe=small/own-plain
-    $datamux train $recipe --train "$runs/own/$name-train.$ending" $columns -o "$model"
+  plain=$runs/own-$name-plain
+  for kind in n10 plain plain-0l-256h; do
+    model=$runs/own-$name-$kind recipe=small/own more=()
+    [ "$kind" = n10 ] || recipe=small/own-plain
+    [ "$kind" != plain-0l-256h ] || more=(--set model.layers=0 --set model.tokenizer="$plain/tokenizer" \
+      --set task.teacher="$plain/task/model" --set task.distill_logits=0.7)
+    $datamux train $recipe --train "$runs/own/$name-train.$ending" $columns -o "$model" "${more[@]}"
     [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.$ending" $columns \
       --record "$records/$name-$kind-seed0.json"
   done
