@@ -18,6 +18,7 @@ DROPS = (
     ("sst2", "scratch-n20", "scratch-n20-alone", {20: 1.0}),
     ("sst2", "scratch-n20", "scratch-n5-alone", {5: 1.0}),
     ("conll2003", "scratch-n20", "scratch-plain", TAGS),
+    ("conll2003", "scratch-n20-masked-words-3000-steps", "scratch-plain", TAGS),
     ("zoo", "ner", "ner-plain", TAGS),
     *(
         (task, "minilm-n10-mux-layer-2", "minilm-plain-6-layers", PRETRAINED)
