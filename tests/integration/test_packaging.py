@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "datamux"
 HEAVY = ("torch", "transformers", "numpy", "datasets", "sklearn", "matplotlib", "onnxruntime", "accelerate")
 BASES = {"MuxPreTrainedModel", "Backbone", "SequenceHead", "TokenHead", "RetrievalHead"}  # to build on
-JUNK = re.compile(r"__pycache__|\.pyc$|\.DS_Store|\.venv|\.egg-info|/runs/|/site/|\.(pt|log|part)$")
+JUNK = re.compile(r"__pycache__|\.pyc$|\.DS_Store|\.venv|\.egg-info|^/runs/|^/site/|\.(pt|log|part)$")
 
 
 def run(code: str) -> str:
