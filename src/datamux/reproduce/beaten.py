@@ -50,5 +50,5 @@ BEATEN: tuple[Series, ...] = (
     _ours("cnn tiles", "cnn", "tiles", MIXED),
     # Mixtures of eight maps.
     _ours("cnn tiles_8x", "cnn", "tiles_8x", MIXED),
-    _ours("cnn nonlinear_8x", "cnn", "nonlinear_8x", (8, 16)),
+    _ours("cnn nonlinear_8x", "cnn", "nonlinear_8x", (8,)),
 )

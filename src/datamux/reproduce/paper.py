@@ -70,7 +70,7 @@ STATED: dict[str, tuple[Stated, ...]] = {
         Stated("cnn ortho", 8, 56.0, TEXT, "about"),
         Stated("cnn tiles", 4, 80.0, TEXT, "above", of="nonlinear"),
         Stated("cnn nonlinear_8x", 8, 83.65, NOTEBOOK),
-        Stated("cnn nonlinear_8x", 16, 53.30, NOTEBOOK),
+        Stated("cnn tiles_8x", 16, 53.30, NOTEBOOK, of="nonlinear_8x"),
     ),
     "mnist-pca": (Stated("as_published", 8, 86.54, "appendix on the design of the MNIST experiments"),),
 }
