@@ -33,6 +33,10 @@ def train(
         Path | None, typer.Option("--train", help="Your own training rows (csv, tsv, jsonl, parquet).")
     ] = None,
     validation_file: Annotated[Path | None, typer.Option("--validation", help="Your own validation rows.")] = None,
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(help="Texts without labels (a table, or .txt with one a line): the teacher labels them."),
+    ] = None,
     text: TextColumns = ["text"],
     label: LabelColumn = "label",
     token_level: TokenLevel = False,
@@ -51,6 +55,7 @@ def train(
     settings = list(override)
     settings += [f"model.num_instances={num_instances}"] if num_instances is not None else []
     settings += [f"model.start={start}"] if start is not None else []
+    settings += [f"task.unlabelled={unlabelled}"] if unlabelled is not None else []
     resolved = load_recipe(recipe or OWN, settings)
     task = None
     if train_file is not None:

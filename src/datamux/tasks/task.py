@@ -176,7 +176,11 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
 
 def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None = None) -> Examples:
     """Several splits as one."""
-    parts = [load_split(task, split, data_dir) for split in splits]
+    return joined([load_split(task, split, data_dir) for split in splits])
+
+
+def joined(parts: Sequence[Examples]) -> Examples:
+    """The rows of several as one; each remembers where it came from."""
     first = parts[0]
     return replace(
         first,
@@ -185,6 +189,21 @@ def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None =
         labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
         places=[part.place(row) for part in parts for row in range(len(part))],
     )
+
+
+def load_unlabelled(task: Task, file: Path) -> Examples:
+    """The texts of a file that has the task's text columns and no labels, or a text a line; words stand apart there."""
+    if file.name.endswith(TEXT_SUFFIXES):
+        if len(task.text) > 1:
+            raise BadFile(file, f"a line is one text, and {task.name} has pairs: give a table with {task.text}")
+        rows: list[Row] = [{task.text[0]: line} for line in read_lines(file)]
+    else:
+        rows = read_rows(file)
+    check_columns(file, rows, list(task.text))
+    if task.kind == "token":
+        return Examples(read_words(rows, task.text[0], file), source=file)
+    texts, *pairs = (read_texts(rows, column, file) for column in task.text)
+    return Examples(texts, pairs[0] if pairs else None, source=file)
 
 
 def read_corpus(corpus: Task, split: str, data_dir: str | Path | None = None) -> Iterator[str]:

@@ -77,6 +77,7 @@ class TaskSettings:
     teacher: str = ""  # empty: the plain classifier that is started from, if it is one; "none": nobody
     distill_logits: float = 0.0
     distill_states: float = 0.0
+    unlabelled: str = ""  # a file of texts that the teacher labels: they are trained on as well
     temperature: float = 2.0
     start_size: int = 1
     growth: float = 1.5

@@ -29,6 +29,7 @@ from datamux.train.losses import RetrievalObjective, TaskObjective
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
 from datamux.train.teachers import check_teacher, load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
+from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
 
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
 CLASSIFIERS = {"sequence": AutoModelForSequenceClassification, "token": AutoModelForTokenClassification}
@@ -82,9 +83,11 @@ def check_task(recipe: Recipe, task: Task, data_dir: str | None) -> None:
     train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     for examples in (train_examples, held_out):
         examples.encoded_labels(labels)
-    teacher = with_teacher(recipe, recipe.model.start, labels, task.kind).task.teacher
-    if teacher:
-        check_teacher(teacher, CLASSIFIERS[task.kind], labels)
+    settings = with_teacher(recipe, recipe.model.start, labels, task.kind).task
+    if settings.teacher:
+        check_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
+    check_unlabelled(settings)
+    with_unlabelled(train_examples, settings, task, labels)
 
 
 def warm_up(
@@ -156,6 +159,9 @@ def train_task(
     train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     recipe = with_teacher(recipe, first or recipe.model.start, labels, task.kind)
     settings = recipe.task
+    check_unlabelled(settings)
+    labelled = len(train_examples)
+    train_examples = with_unlabelled(train_examples, settings, task, labels)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
@@ -164,6 +170,7 @@ def train_task(
         copy_head(teacher, model, order_of(teacher.config, labels))
         with first_process_first():
             teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
+        label_by_teacher(rows, labelled, labels)
     objective = TaskObjective(
         alpha=settings.alpha,
         kind="one" if settings.objective == "one" else "all",
@@ -264,7 +271,7 @@ def _other_run(recipe: Recipe, task: Task | None, folder: Path) -> str:
     before = json.loads(file.read_text())
     if before["recipe"] != recipe.as_dict() and parse_recipe(before["recipe"]) != recipe:
         return "of another recipe"
-    return "on other files" if before["data"] != _own_files(task) else ""
+    return "on other files" if before["data"] != _own_files(recipe, task) else ""
 
 
 def _forget_run(folder: Path) -> None:
@@ -276,16 +283,18 @@ def _forget_run(folder: Path) -> None:
 
 def _remember_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    run = {"recipe": recipe.as_dict(), "data": _own_files(task)}
+    run = {"recipe": recipe.as_dict(), "data": _own_files(recipe, task)}
     (folder / "run.json").write_text(json.dumps(run, indent=2))
 
 
-def _own_files(task: Task | None) -> dict[str, Any]:
+def _own_files(recipe: Recipe, task: Task | None) -> dict[str, Any]:
     """What tells one set of the user's own files from another: names, sizes, columns."""
-    if task is None or not task.files:
-        return {}
-    sizes = {split: [str(file), Path(file).stat().st_size] for split, file in task.files.items()}
-    return {"files": sizes, "text": list(task.text), "label": task.label}
+    given = {} if task is None else dict(task.files)
+    if recipe.task.unlabelled:
+        given["unlabelled"] = Path(recipe.task.unlabelled)
+    sizes = {split: [str(file), file.stat().st_size] for split, file in given.items() if file.exists()}
+    columns = {} if task is None or not task.files else {"text": list(task.text), "label": task.label}
+    return {"files": sizes, **columns} if sizes else {}
 
 
 def _as_json(recipe: Recipe) -> str:
