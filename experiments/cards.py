@@ -29,6 +29,11 @@ LICENCES = {
     "conll2003": "CoNLL-2003: Reuters news, to be had under an agreement for research use only",
     "wikipedia_en": "English Wikipedia: CC BY-SA",
 }
+UNLABELLED = {  # what `unlabelled.py` makes
+    "": "the training rows of the task",
+    "sst2.txt": "the training rows of the task and phrases with some words replaced, which the teacher labelled",
+    "conll2003.txt": "the training rows of the task and sentences of Wikipedia, which the teacher labelled",
+}
 
 
 def main() -> None:
@@ -67,6 +72,7 @@ def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, A
             ],
         },
         "teacher": about_teacher(record),
+        "unlabelled": Path(record["recipe"]["task"].get("unlabelled", "")).name,
         "data": [LICENCES[record["task"]], LICENCES[record["recipe"]["warmup"]["corpus"]]],
     }
     return card | about_speed(name)
@@ -171,8 +177,8 @@ def _training(card: dict[str, Any]) -> list[str]:
         for part in training["stages"]
     )
     return [
-        "**Training.** From a retrieval warm-up on English Wikipedia, then on the training rows of the task, with a",
-        f"teacher: {teacher['encoder']} fine-tuned on the same rows. Measured as above, the teacher scores "
+        f"**Training.** From a retrieval warm-up on English Wikipedia, then on {UNLABELLED[card['unlabelled']]}.",
+        f"The teacher: {teacher['encoder']} fine-tuned on the task's rows. Measured as above, the teacher scores "
         f"{100 * teacher['score']:.1f}.",
         f"One seed ({training['seed']}); {spent} on two CPU cores, and {teacher['minutes']:.0f} for the teacher.",
         "`DATAMUX_DATA=DATA experiments/zoo.sh ENCODER` trains, measures and packs all four models, in a checkout:",

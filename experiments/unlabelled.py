@@ -1,8 +1,8 @@
 """Texts for a teacher to label (`--set task.unlabelled=FILE`): what the models in the package learn from, too.
 
 python experiments/unlabelled.py conll2003 FILE.txt           sentences of Wikipedia, words and signs apart
-python experiments/unlabelled.py sst2 FILE.txt --encoder E    its training phrases, some words replaced by words that the
-                                                              pretrained encoder E takes for similar
+python experiments/unlabelled.py sst2 FILE.txt --encoder E    its training phrases, some words replaced by others whose
+                                                              vectors in the pretrained encoder E are similar
 """
 
 import argparse
@@ -62,6 +62,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.task == "sst2" and not given.encoder:
         parser.error("sst2 wants --encoder")
-    texts = wikipedia_sentences(given.count) if given.task == "conll2003" else replaced_phrases(given.count, given.encoder)
+    texts = (
+        wikipedia_sentences(given.count) if given.task == "conll2003" else replaced_phrases(given.count, given.encoder)
+    )
     given.file.parent.mkdir(parents=True, exist_ok=True)
     given.file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")

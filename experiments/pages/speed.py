@@ -14,7 +14,7 @@ STEPS = ("tokenise", "pad", "run", "answer")  # from texts to answers
 
 
 RIVALS = {  # by how their names begin
-    "small 4L": "The small ones of 4L/256H are those in the package, trained from scratch.",
+    "small 4L": "The small ones of 4L/256H are from scratch, taught on the task's rows alone; the package's are below.",
     "small 1L": "1L/64H is a plain one with their teacher.",
     "words alone": "Words alone are the mean of word vectors and a head, without a layer, taught by a plain 4L/256H.",
 }
@@ -39,21 +39,46 @@ def frontier_section() -> list[str]:
         ]
         if "recommendation" in record:
             lines += [record["recommendation"]["line"], ""]
-        first = record["results"][0]
-        known = "steps" in first
+        lines += [*frontier_table(record), ""]
+    return lines
+
+
+def frontier_table(record: dict) -> list[str]:
+    """Every point, the slowest first, behind the one that all are compared with."""
+    known = "steps" in record["results"][0]
+    lines = [
+        "| | score | points lost | instances/s | against the first (lowest to highest) | |" + TRAINED[0] * known,
+        "|---|---|---|---|---|---|" + TRAINED[1] * known,
+    ]
+    several = len({r["engine"] for r in record["results"]}) > 1
+    points = [asdict(point) for point in mark_best([Point(**r) for r in record["results"]])]
+    for r in [points[0], *sorted(points[1:], key=lambda r: r["ratio"])]:
+        name = r["model"] + (f", {r['engine']}" * several) + (f", {r['group_size']} a pass" * (r["group_size"] > 1))
+        ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
+        star = "*" if r["best"] else ""
+        row = f"| {name} | {100 * r['score']:.1f} | {r['drop']:.1f} | {r['rate']:,.0f} | {ratio} | {star} |"
+        lines.append(row + (f" {r['steps'] or ''} | {r['learning_rate'] or ''} |" if known else ""))
+    return lines
+
+
+def zoo_section() -> list[str]:
+    """The models in the package beside plain ones that had the same teacher and texts."""
+    lines = []
+    for file in sorted((RESULTS / "zoo").glob("speed-*.json")):
+        record = read_record(file)
+        name = file.stem.removeprefix("speed-")
         lines += [
-            "| | score | points lost | instances/s | against the first (lowest to highest) | |" + TRAINED[0] * known,
-            "|---|---|---|---|---|---|" + TRAINED[1] * known,
+            f"## The models in the package: {name}",
+            "",
+            f"{TITLES[record['task']]}. `plain` is `{name}-plain`, `mixed` is `{name}`, both of four layers. Their",
+            "rivals have one layer or none (words alone), the same teacher, and the same texts to learn from. A star:",
+            "nothing else here is both faster and better. From texts to answers, fp32 (`experiments/zoo.sh`).",
+            "",
+            f"![Accuracy against throughput](frontier-zoo-{name}.png)",
+            "",
+            *frontier_table(record),
+            "",
         ]
-        several = len({r["engine"] for r in record["results"]}) > 1
-        points = [asdict(point) for point in mark_best([Point(**r) for r in record["results"]])]
-        for r in [points[0], *sorted(points[1:], key=lambda r: r["ratio"])]:
-            name = r["model"] + (f", {r['engine']}" * several) + (f", {r['group_size']} a pass" * (r["group_size"] > 1))
-            ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
-            star = "*" if r["best"] else ""
-            row = f"| {name} | {100 * r['score']:.1f} | {r['drop']:.1f} | {r['rate']:,.0f} | {ratio} | {star} |"
-            lines.append(row + (f" {r['steps'] or ''} | {r['learning_rate'] or ''} |" if known else ""))
-        lines.append("")
     return lines
 
 

@@ -56,7 +56,7 @@ class TokenHead(nn.Module):
         padded = F.pad(a, (0, 0, self.context, self.context))
         near = padded[:, :, :tokens] * self.near[0]
         for j in range(1, 2 * self.context + 1):
-            near = near + padded[:, :, j : j + tokens] * self.near[j]
+            near = torch.addcmul(near, padded[:, :, j : j + tokens], self.near[j])
         return a + F.gelu(self.second(near))
 
 
