@@ -3,9 +3,12 @@
 python experiments/unlabelled.py conll2003 FILE.txt           sentences of Wikipedia, words and signs apart
 python experiments/unlabelled.py sst2 FILE.txt --encoder E    its training phrases, some words replaced by others whose
                                                               vectors in the pretrained encoder E are similar
+python experiments/unlabelled.py qqp FILE.jsonl --encoder E   pairs of its training questions, most of them alike to E,
+                                                              a sentence encoder
 """
 
 import argparse
+import json
 import random
 import re
 from collections.abc import Iterator
@@ -22,6 +25,7 @@ ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 SHORTEST, LONGEST = 5, 40  # words of a sentence
 NEIGHBOURS = 8  # that a word may be replaced by
 SHARE = 0.3  # of words that are replaced
+CLOSE = 0.75  # of pairs whose questions are close; the others are any two
 
 
 def wikipedia_sentences(count: int) -> Iterator[str]:
@@ -53,17 +57,49 @@ def replaced_phrases(count: int, encoder: str) -> Iterator[str]:
         )
 
 
+@torch.inference_mode()
+def sentence_vectors(texts: list[str], encoder: str) -> torch.Tensor:
+    """The mean of an encoder's states over each text, of length one."""
+    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder).eval()
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    found = torch.empty(len(texts), model.config.hidden_size)
+    for start in range(0, len(order), 128):
+        rows = order[start : start + 128]
+        given = tokenizer(
+            [texts[row] for row in rows], padding=True, truncation=True, max_length=64, return_tensors="pt"
+        )
+        mask = given["attention_mask"].unsqueeze(-1)
+        found[rows] = (model(**given).last_hidden_state * mask).sum(1) / mask.sum(1)
+    return torch.nn.functional.normalize(found)
+
+
+def question_pairs(count: int, encoder: str) -> Iterator[str]:
+    """Pairs of questions as JSON lines: each question beside one of its nearest, or beside any other."""
+    rows, chance = load_split(get_task("qqp"), "train"), random.Random(0)
+    questions = sorted({*rows.texts, *(rows.pairs or ())})
+    vectors = sentence_vectors(questions, encoder)
+    near = torch.cat([(part @ vectors.T).topk(NEIGHBOURS + 1).indices[:, 1:] for part in vectors.split(1000)]).tolist()
+    given = {frozenset(pair) for pair in zip(rows.texts, rows.pairs or (), strict=True)}
+    made = set()
+    while len(made) < count:
+        one = chance.randrange(len(questions))
+        other = chance.choice(near[one]) if chance.random() < CLOSE else chance.randrange(len(questions))
+        pair = frozenset((questions[one], questions[other]))
+        if len(pair) == 2 and pair not in given and pair not in made:
+            made.add(pair)
+            yield json.dumps({"question1": questions[one], "question2": questions[other]})
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["conll2003", "sst2"])
+    parser.add_argument("task", choices=["conll2003", "sst2", "qqp"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--encoder", default="")
     parser.add_argument("--count", type=int, default=60_000)
     given = parser.parse_args()
-    if given.task == "sst2" and not given.encoder:
-        parser.error("sst2 wants --encoder")
-    texts = (
-        wikipedia_sentences(given.count) if given.task == "conll2003" else replaced_phrases(given.count, given.encoder)
-    )
+    if given.task != "conll2003" and not given.encoder:
+        parser.error(f"{given.task} wants --encoder")
+    make = {"conll2003": lambda count, _: wikipedia_sentences(count), "sst2": replaced_phrases, "qqp": question_pairs}
+    texts = make[given.task](given.count, given.encoder)
     given.file.parent.mkdir(parents=True, exist_ok=True)
     given.file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
