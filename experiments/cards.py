@@ -11,7 +11,7 @@ from datamux.evaluate.records import read_record
 
 ROOT = Path(__file__).parents[1]
 RESULTS, ZOO = ROOT / "experiments/results", ROOT / "src/datamux/zoo"
-RECORDS = RESULTS / "zoo"
+SOURCES = {"sentiment": "sst2", "ner": "conll2003"}  # the task whose models of taught.sh they are
 ABOUT = {
     "sentiment": (
         "Is an English sentence negative or positive?",
@@ -42,9 +42,14 @@ def main() -> None:
 
 
 def write_card(name: str, parameters: int) -> None:
-    card = make_card(name, read_record(RECORDS / f"{name}.json"), parameters)
+    card = make_card(name, read_record(quality_record(name)), parameters)
     (ZOO / name / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     (ZOO / name / "README.md").write_text(as_markdown(name, card))
+
+
+def quality_record(name: str) -> Path:
+    kind = "plain" if name.endswith("-plain") else "n20"
+    return RESULTS / SOURCES[name.removesuffix("-plain")] / f"taught-{kind}-seed0.json"
 
 
 def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, Any]:
@@ -80,11 +85,11 @@ def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, A
 
 def about_speed(name: str) -> dict[str, Any]:
     """Texts a second at each group size, and how they compare with the plain model's, which ran in the same rounds."""
-    file = RECORDS / f"speed-{name.removesuffix('-plain')}.json"
+    file = RESULTS / "taught" / f"{SOURCES[name.removesuffix('-plain')]}.json"
     if not file.exists():
         return {}
     measured = read_record(file)
-    which = "plain" if name.endswith("-plain") else "mixed"
+    which = "4 layers" if name.endswith("-plain") else "4 layers, mixed"
     keys = {"texts_a_second": "rate", "ratio": "ratio", "lowest": "lowest", "highest": "highest"}
     return {
         "speed": {

@@ -10,7 +10,7 @@ from pages.common import DOCS, ROOT, fill
 from pages.models import models_page, zoo_table
 from pages.plots import stale_plots
 from pages.quality import ablation_sections, growth_section, quality_sections, short_table
-from pages.speed import frontier_section, speed_section, zoo_section
+from pages.speed import frontier_section, speed_section, taught_section
 from pages.swapped import swapped_section
 from pages.vision import vision
 
@@ -31,7 +31,7 @@ def page() -> str:
         "lies below the mixture, and little or nothing of it ([below](#is-the-mixture-read)).",
         "",
     ]
-    quality = [*quality_sections(), *quality_aims(), *swapped_section(), *frontier_section(), *zoo_section()]
+    quality = [*quality_sections(), *quality_aims(), *swapped_section(), *frontier_section(), *taught_section()]
     training = [*growth_section(), *ablation_sections()]
     return "\n".join([*lines, *quality, *training, *speed_section(), *speed_aims()])
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
-from cards import RECORDS, ZOO, write_card
+from cards import ZOO, quality_record, write_card
 
 from datamux.evaluate.records import read_record
 from datamux.evaluate.report import load_rows
@@ -27,7 +27,7 @@ EQUAL = 0.999  # the share of answers that half precision must not change
 
 def main(name: str, source: str) -> None:
     folder = ZOO / name
-    record = read_record(RECORDS / f"{name}.json")
+    record = read_record(quality_record(name))
     folder.mkdir(parents=True, exist_ok=True)
     model = slim(load_model(source), record["recipe"]["model"]["max_tokens"])
     parameters = sum(p.numel() for p in model.parameters())

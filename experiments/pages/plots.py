@@ -50,8 +50,8 @@ def _plots() -> list[Plot]:
     plots = [Plot(DOCS / "growth.png", sorted((RESULTS / "wikipedia_en").glob("*.json")), draw_growth)]
     for record in sorted((RESULTS / "frontier").glob("*.json")):
         plots.append(_of(f"frontier-{record.stem}", record, draw_frontier))
-    for record in sorted((RESULTS / "zoo").glob("speed-*.json")):
-        plots.append(_of(f"frontier-zoo-{record.stem.removeprefix('speed-')}", record, draw_frontier))
+    for record in sorted((RESULTS / "taught").glob("*.json")):
+        plots.append(_of(f"frontier-taught-{record.stem}", record, draw_frontier))
     for record in sorted((RESULTS / "speed").glob("*.json")):
         if read_record(record)["kind"] == "speed":
             plots.append(_of(f"speed-{record.stem}", record, draw_speed))

@@ -63,7 +63,7 @@ def test_a_card_says_what_a_user_must_know(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_card_is_what_its_records_say(name):
     card = CARDS[name]
-    record = read_record(ROOT / f"experiments/results/zoo/{name}.json")
+    record = read_record(cards.quality_record(name))
     assert cards.make_card(name, record, card["parameters"]) == card
     assert cards.as_markdown(name, card) == (HOME / name / "README.md").read_text()
 
