@@ -12,9 +12,10 @@ import datamux
 from conftest import tiny_config, tiny_encoder
 from datamux import multiplex
 from datamux.hub.loading import label_names
+from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_examples
-from datamux.tasks.task import Examples, own_task
+from datamux.tasks.task import own_task
 from datamux.train.build import copy_head
 from datamux.train.recipe import parse_recipe
 from datamux.train.stages import train

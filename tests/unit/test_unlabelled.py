@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from datamux.tasks.examples import Examples
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows
-from datamux.tasks.task import Examples, Task
+from datamux.tasks.task import Task
 from datamux.train.recipe import TaskSettings
 from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
 

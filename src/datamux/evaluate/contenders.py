@@ -26,8 +26,9 @@ from datamux.inference.exported import load_exported
 from datamux.inference.predictor import Predictor
 from datamux.inference.runtime import Runtime, TorchRuntime, run_passes
 from datamux.inference.texts import Text, Texts, max_tokens_of
+from datamux.tasks.examples import Examples
 from datamux.tasks.rows import Rows
-from datamux.tasks.task import Examples, get_task, load_split
+from datamux.tasks.task import get_task, load_split
 
 ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
 MEMORY = 8 << 30  # batch sizes are tuned here, so memory shall not decide

@@ -19,10 +19,11 @@ from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import bf16_is_quick
 from datamux.inference.texts import max_tokens_of
+from datamux.tasks.examples import Examples
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_corpus, encode_examples
-from datamux.tasks.task import Examples, Task, corpus_task, get_task, load_splits, own_task, read_corpus
+from datamux.tasks.task import Task, corpus_task, get_task, load_splits, own_task, read_corpus
 from datamux.zoo import find_model
 
 SIZES = (1, 2, 5, 10, 20, 40)

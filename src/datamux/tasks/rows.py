@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
+from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
-from datamux.tasks.task import Examples
 
 Batch = dict[str, Tensor]
 IGNORED = -100

@@ -6,13 +6,14 @@ without one, from the Hugging Face Hub by the usual name. Both give the same col
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from datamux.errors import unknown_name
 from datamux.tasks.columns import read_labels, read_tags, read_texts, read_words
+from datamux.tasks.examples import Examples, joined
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_rows
 from datamux.tasks.labels import Labels, find_labels, find_tags
 
@@ -79,55 +80,6 @@ TASKS: dict[str, Task] = {
 }
 
 
-@dataclass(frozen=True)
-class Examples:
-    """The rows of one split: texts (pairs: two lists), or words, or lines; and a label each."""
-
-    texts: Sequence[Any]
-    pairs: Sequence[str] | None = None
-    labels: Sequence[Any] | None = None
-    source: Path = Path("rows in memory")
-    label_column: str | None = None
-    places: Sequence[tuple[Path, int]] | None = None  # file and row of each, where they are not all rows of `source`
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def place(self, row: int) -> tuple[Path, int]:
-        """The file that a row comes from, and its number there, from 1."""
-        return (self.source, row + 1) if self.places is None else self.places[row]
-
-    def first(self, rows: int) -> "Examples":
-        """The first `rows` of them."""
-        return self.only(range(min(rows, len(self))))
-
-    def only(self, rows: Sequence[int]) -> "Examples":
-        """These rows of them."""
-
-        def some(values: Sequence[Any] | None) -> list[Any] | None:
-            return None if values is None else [values[row] for row in rows]
-
-        return replace(
-            self,
-            texts=some(self.texts) or [],
-            pairs=some(self.pairs),
-            labels=some(self.labels),
-            places=[self.place(row) for row in rows],
-        )
-
-    def encoded_labels(self, labels: Labels) -> list[Any]:
-        """Every label as `labels` numbers it (a tag list for words); a bad one is named with its row."""
-        found: list[Any] = []
-        for row, value in enumerate(self.labels or ()):
-            try:
-                words = isinstance(self.texts[0], list)
-                found.append([labels.encode(tag) for tag in value] if words else labels.encode(value))
-            except ValueError as error:
-                file, number = self.place(row)
-                raise BadFile(file, str(error), number, self.label_column) from error
-        return found
-
-
 def get_task(name: str) -> Task:
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
@@ -177,18 +129,6 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
 def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None = None) -> Examples:
     """Several splits as one."""
     return joined([load_split(task, split, data_dir) for split in splits])
-
-
-def joined(parts: Sequence[Examples]) -> Examples:
-    """The rows of several as one; each remembers where it came from."""
-    first = parts[0]
-    return replace(
-        first,
-        texts=[text for part in parts for text in part.texts],
-        pairs=None if first.pairs is None else [pair for part in parts for pair in part.pairs or ()],
-        labels=None if first.labels is None else [label for part in parts for label in part.labels or ()],
-        places=[part.place(row) for part in parts for row in range(len(part))],
-    )
 
 
 def load_unlabelled(task: Task, file: Path) -> Examples:

@@ -13,10 +13,11 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from datamux.hub.loading import load_tokenizer
+from datamux.tasks.examples import Examples
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import encode_corpus
-from datamux.tasks.task import Examples, NoSuchSplit, Task, corpus_task, find_labels_of, load_split, read_corpus
+from datamux.tasks.task import NoSuchSplit, Task, corpus_task, find_labels_of, load_split, read_corpus
 from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
 

@@ -1,7 +1,6 @@
 """The two stages: retrieval warm-up, then the task. Each takes a recipe and a folder, and goes on where it stopped."""
 
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,8 +24,9 @@ from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import cached, corpus_words, find_corpus, find_tokenizer, first_process_first, task_examples
+from datamux.train.folder import check_same_run, forget_run, other_run, remember_run
 from datamux.train.losses import RetrievalObjective, TaskObjective
-from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, parse_recipe
+from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings
 from datamux.train.teachers import check_teacher, load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
@@ -60,14 +60,14 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         task = get_task(recipe.task.name)
     if recipe.task.steps and task is None:
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
-    _check_same_run(recipe, task, folder)
+    check_same_run(recipe, task, folder)
     warmed_up = (folder / "warmup" / "model" / "training.json").exists()
     if recipe.task.steps and task is not None and recipe.warmup.steps and not warmed_up:
         check_task(recipe, task, data_dir)  # what is wrong is said before the warm-up, not after it
     with first_process_first():
-        if _other_run(recipe, task, folder):
-            _forget_run(folder)
-        _remember_run(recipe, task, folder)
+        if other_run(recipe, task, folder):
+            forget_run(folder)
+        remember_run(recipe, task, folder)
         tokenizer = find_tokenizer(recipe, folder, task, data_dir)
     last = recipe.model.start
     if recipe.warmup.steps:
@@ -252,49 +252,6 @@ def _run(
         (final / "training.json").write_text(json.dumps([*stages, {"stage": folder.name, **summary}]))
     trainer.accelerator.wait_for_everyone()
     return final
-
-
-def _check_same_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
-    """A folder of another recipe or other files is not gone on with, if there is anything to go on with."""
-    other = _other_run(recipe, task, folder)
-    kept = any(folder.glob("*/checkpoint-*")) or any(folder.glob("*/model/training.json"))
-    if other and kept:
-        file = folder / "run.json"
-        raise ValueError(f"{folder} holds a run {other} (see {file}); choose another folder or remove it")
-
-
-def _other_run(recipe: Recipe, task: Task | None, folder: Path) -> str:
-    """How the run that was begun in a folder differs from this one, if it does."""
-    file = folder / "run.json"
-    if not file.exists():
-        return ""
-    before = json.loads(file.read_text())
-    if before["recipe"] != recipe.as_dict() and parse_recipe(before["recipe"]) != recipe:
-        return "of another recipe"
-    return "on other files" if before["data"] != _own_files(recipe, task) else ""
-
-
-def _forget_run(folder: Path) -> None:
-    """Remove what a run that failed before its first checkpoint has made from its own settings."""
-    shutil.rmtree(folder / "tokenizer", ignore_errors=True)
-    for made in (*folder.glob("warmup/*.pt"), *folder.glob("task/*.pt")):
-        made.unlink()
-
-
-def _remember_run(recipe: Recipe, task: Task | None, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    run = {"recipe": recipe.as_dict(), "data": _own_files(recipe, task)}
-    (folder / "run.json").write_text(json.dumps(run, indent=2))
-
-
-def _own_files(recipe: Recipe, task: Task | None) -> dict[str, Any]:
-    """What tells one set of the user's own files from another: names, sizes, columns."""
-    given = {} if task is None else dict(task.files)
-    if recipe.task.unlabelled:
-        given["unlabelled"] = Path(recipe.task.unlabelled)
-    sizes = {split: [str(file), file.stat().st_size] for split, file in given.items() if file.exists()}
-    columns = {} if task is None or not task.files else {"text": list(task.text), "label": task.label}
-    return {"files": sizes, **columns} if sizes else {}
 
 
 def _as_json(recipe: Recipe) -> str:

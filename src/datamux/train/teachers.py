@@ -21,9 +21,9 @@ from datamux.demultiplexers.base import mean_over_own_tokens
 from datamux.hub.loading import label_names, load_config, load_model, load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
+from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows, encode_examples
-from datamux.tasks.task import Examples
 from datamux.train.build import in_bf16, is_ours
 from datamux.train.data import cached
 from datamux.train.recipe import Recipe

@@ -7,9 +7,10 @@ Knows examples and rows. Does not know how a teacher is asked.
 from dataclasses import replace
 from pathlib import Path
 
+from datamux.tasks.examples import Examples, joined
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows
-from datamux.tasks.task import Examples, Task, joined, load_unlabelled
+from datamux.tasks.task import Task, load_unlabelled
 from datamux.train.recipe import TaskSettings
 
 
