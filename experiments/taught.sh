@@ -15,7 +15,7 @@ kind=txt rate=1e-3 steps=3000
 case $task in
   sst2) splits="--split validation --split test" ;;
   conll2003) splits="--split test" rate=1.5e-3 ;;
-  qqp) splits="--split validation" kind=jsonl ;;
+  qqp) splits="--split validation" kind=jsonl steps=2000 ;;
   *) echo "sst2, conll2003 or qqp, not $task" >&2; exit 2 ;;
 esac
 warm=$runs/warmup-n20-masked-seed0/warmup/model of=$runs/taught-$task
