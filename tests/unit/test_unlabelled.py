@@ -77,6 +77,15 @@ def test_the_teachers_answer_is_the_label(problem, given, said, found):
     assert torch.equal(rows.labels, torch.tensor(found))
 
 
+def test_which_labels_it_gives_is_told(caplog):
+    """If they are unlike those of the labelled rows, the student may get worse."""
+    rows = Rows([[5], [6], [7], [8], [9]], pad_id=0, labels=[0] * 5)
+    rows.teacher_logits = torch.tensor([[1.0, 0, 0], [0, 9, 0], [0, 9, 0], [0, 9, 0], [0, 0, 9]])
+    with caplog.at_level("INFO", "datamux"):
+        label_by_teacher(rows, 1, NAMES)
+    assert caplog.messages == ["the teacher labelled 4 texts: 75% yes, 25% perhaps, 0% no"]
+
+
 def test_words_get_tags_and_other_tokens_none():
     rows = Rows([[1, 5, 6], [1, 8, 9, 2]], pad_id=0, token_labels=[[-100, 2, -100], [-100, 0, 0, -100]])
     rows.teacher_logits = torch.tensor([[0.0, 1, 0]] * 5 + [[0, 0, 1.0]] * 2)

@@ -4,14 +4,20 @@ They stand behind the labelled rows with a label that means nothing until the te
 Knows examples and rows. Does not know how a teacher is asked.
 """
 
+import logging
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from datamux.tasks.examples import Examples, joined
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows
 from datamux.tasks.task import Task, load_unlabelled
 from datamux.train.recipe import TaskSettings
+
+logger = logging.getLogger(__name__)
+SHOWN = 5  # labels whose share is told
 
 
 def check_unlabelled(settings: TaskSettings) -> None:
@@ -51,3 +57,7 @@ def label_by_teacher(rows: Rows, first: int, labels: Labels) -> None:
         rows.labels[first:] = (said > 0).to(rows.labels.dtype)
     else:
         rows.labels[first:] = said.argmax(-1)
+        counts = torch.bincount(rows.labels[first:], minlength=len(labels.names)).tolist()
+        found = sorted(zip(counts, labels.names, strict=True), reverse=True)[:SHOWN]
+        shares = ", ".join(f"{count / len(said):.0%} {name}" for count, name in found)
+        logger.info("the teacher labelled %s texts: %s%s", f"{len(said):,}", shares, ", ..." * (len(counts) > SHOWN))
