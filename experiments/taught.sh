@@ -48,4 +48,4 @@ for rival in $rivals; do
   side+=(--name "$([ "${rival%x*}" = 0 ] && echo words alone || echo "1 layer of ${rival#*x}")" -m "$of-plain-$rival/task/model")
 done
 [ -f "$records/taught/$task.json" ] ||
-  $datamux frontier "$task" $splits "${side[@]}" --groupings 1 --rounds 5 --max-drop 2.0 --record "$records/taught/$task.json"
+  $datamux frontier "$task" $splits "${side[@]}" --groupings 1 --rounds 5 --seconds 0.5 --max-drop 2.0 --record "$records/taught/$task.json"
