@@ -44,7 +44,7 @@ def quality_aims() -> list[str]:
         "## What we aimed at: quality",
         "",
         "Points lost against the plain model that is named, mean over the seeds. `taught` models have a pretrained",
-        "teacher and texts that it labelled, the plain one too. Why an aim is missed, and what was tried, is in the",
+        "teacher, and texts that it labelled; of the taggers, the plain one has these alone. Why an aim is missed, and what was tried, is in the",
         "[log](log.md).",
         "",
         "| task | model | compared with | k | aim | measured | |",
