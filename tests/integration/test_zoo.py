@@ -101,6 +101,19 @@ def test_names_are_found_in_every_slot_among_other_texts(name):
         assert found == {("PER", "Peter"), ("LOC", "Germany")}, f"in slot {slot}"
 
 
+COPIES = "a known defect: of twenty copies of this text in one pass, six lose the first name; the model before lost one"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("ner", marks=pytest.mark.xfail(strict=True, reason=COPIES)), "ner-plain"]
+)
+def test_names(name):
+    answers = datamux.load(name)(["Peter Brown was born in Germany ."] * 20)
+    found = [{(span["entity_group"], span["word"].split()[0]) for span in spans} for spans in answers]
+    right = [spans == {("PER", "Peter"), ("LOC", "Germany")} for spans in found]
+    assert sum(right) >= 18, "in nearly every slot, not only in the first"
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("name", NAMES)
 def test_the_score_of_the_card_is_found_again(name):
