@@ -6,6 +6,7 @@ import json
 from datamux.inference.files import read_items
 
 TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good", "the a", "is ."]
+MANY = [TEXTS[i % len(TEXTS)] + i // len(TEXTS) * " very" for i in range(30)]  # no two are equal
 
 
 def write(file, rows):

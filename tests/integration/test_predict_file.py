@@ -232,3 +232,21 @@ def test_the_bar_ends_where_it_said(predictor, tmp_path, monkeypatch, columns):
     source = write(tmp_path / "in.jsonl", [{"text": "good film", "other": "bad plot"}] * 24)
     predict_file(predictor, source, tmp_path / "out.jsonl", text=columns, progress=True)
     assert set(totals) == {bars[0].done}, "with texts that are all alike, the first window knows how many there will be"
+
+
+def test_rows_with_the_same_text_all_get_its_answer(predictor, tmp_path, monkeypatch):
+    source = write(tmp_path / "in.csv", [{"id": str(i), "text": TEXTS[i % 3]} for i in range(20)])
+    run, rows = predictor.runtime.logits, []
+
+    def logits(batch, group_size):
+        rows.append(len(batch["input_ids"]))
+        return run(batch, group_size)
+
+    monkeypatch.setattr(predictor.runtime, "logits", logits)
+    assert predict_file(predictor, source, tmp_path / "out.csv").rows == 20
+    assert rows == [3]
+    expected, found = predictor(TEXTS[:3]), rows_of(tmp_path / "out.csv")
+    assert [row["id"] for row in found] == [str(i) for i in range(20)]
+    wanted = [expected[i % 3] for i in range(20)]
+    assert [row["predicted_label"] for row in found] == [answer["label"] for answer in wanted]
+    assert [float(row["predicted_score"]) for row in found] == pytest.approx([answer["score"] for answer in wanted])

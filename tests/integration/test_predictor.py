@@ -14,7 +14,8 @@ from datamux.inference.export import Parity, _refuse, _same_answers, export_mode
 from datamux.inference.exported import ExportedRuntime
 from datamux.inference.texts import Texts
 
-TEXTS = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"] * 5
+SENTENCES = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"]
+TEXTS = [f"{text}{more}" for more in ("", " .", " at acme", " is", " was not very good") for text in SENTENCES]
 LABELS = {0: "neg", 1: "pos", 2: "other"}
 TAGS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC"}
 
@@ -116,6 +117,62 @@ def test_letters_are_those_of_a_window(tokenizer, token_level):
         assert sum(map(texts.letters, given)) == sum(map(len, texts.window(given).texts))
 
 
+def count_rows(predictor, monkeypatch):
+    """How many rows each pass has, from now on."""
+    run, seen = predictor.runtime.logits, []
+
+    def logits(batch, group_size):
+        seen.append(len(batch["input_ids"]))
+        return run(batch, group_size)
+
+    monkeypatch.setattr(predictor.runtime, "logits", logits)
+    return seen
+
+
+@pytest.mark.parametrize("group_size", [1, 4])
+def test_copies_are_run_once_and_all_answered(folder, monkeypatch, group_size):
+    predictor = datamux.load(folder)
+    different, order = [TEXTS[3], TEXTS[0], TEXTS[1], TEXTS[2]], (0, 1, 0, 0, 2, 3, 1, 0)
+    expected = predictor(different, group_size=group_size)
+    rows = count_rows(predictor, monkeypatch)
+    given = [different[i] for i in order]
+    answers = predictor(given, group_size=group_size, progress=True)
+    assert sum(rows) == 4
+    same(answers, [expected[i] for i in order])
+    answers[0]["label"] = "changed"
+    assert answers[2]["label"] != "changed", "each answer is its owner's"
+    predictor.merges_copies = False
+    rows.clear()
+    assert len(predictor(given, group_size=group_size)) == sum(rows) == 8
+
+
+def test_copies_of_a_later_window_are_run_again(folder, monkeypatch):
+    predictor = datamux.load(folder)
+    rows = count_rows(predictor, monkeypatch)
+    assert len(list(predictor.stream(["good film"] * 12, group_size=4, window=4))) == 12
+    assert rows == [1, 1, 1]
+
+
+def test_what_counts_as_a_copy(tokenizer):
+    texts = Texts(tokenizer, 50, token_level=False)
+    pair = {"text": "a", "text_pair": "b"}
+    given = ["a b", "a  b", ("a", "b"), pair, ["a", "b"], {"text": "a b"}, {"text": "a b", "text_pair": None}]
+    different, places = texts.without_copies(given)
+    assert different == ["a b", "a  b", ("a", "b")]
+    assert places == [[0, 5, 6], [1], [2, 3, 4]]
+    words = Texts(tokenizer, 50, token_level=True)
+    assert words.without_copies(["a b", ["a", "b"], ["a b"], ["a", "b"]])[1] == [[0], [1, 3], [2]]
+    with pytest.raises(ValueError, match="expected a text or a list of words"):
+        words.without_copies([["a", ["b"]]])
+
+
+def test_benchmarks_run_copies(folder, monkeypatch):
+    predictor = datamux.load(folder)
+    rows = count_rows(predictor, monkeypatch)
+    FromTexts(predictor, ["good film", "bad"], 4)(10, 512)
+    assert sum(rows) == 10
+
+
 def test_fewer_texts_than_slots(folder):
     predictor = datamux.load(folder)
     same(predictor(TEXTS[:2]), predictor(TEXTS[:2], group_size=2))
@@ -183,7 +240,7 @@ def test_long_texts_are_cut_and_said_so(folder, caplog):
     predictor = datamux.load(folder)
     with caplog.at_level("WARNING"):
         predictor(["good " * 80, "bad"])
-    assert "1 texts were longer" in caplog.text
+    assert "1 different texts were longer" in caplog.text
     caplog.clear()
     FromTexts(predictor, ["good film " * 100], 1)(3, 512)
     assert not caplog.text, "a benchmark would say so at every round"

@@ -88,6 +88,7 @@ def test_a_card_says_how_it_was_measured_and_made(name):
 @pytest.mark.parametrize("name", ["sentiment", "sentiment-plain"])
 def test_sentiment(name):
     predictor = datamux.load(name)
+    predictor.merges_copies = False  # all twenty slots in use
     texts = ["a wonderful, moving film", "a dull and stupid mess"] * 10
     assert [answer["label"] for answer in predictor(texts)] == ["positive", "negative"] * 10
 
@@ -105,10 +106,18 @@ COPIES = "a known defect: of twenty copies of this text in one pass, six lose th
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("ner", marks=pytest.mark.xfail(strict=True, reason=COPIES)), "ner-plain"]
+    ("name", "merged"),
+    [
+        ("ner", True),
+        ("ner-plain", True),
+        pytest.param("ner", False, marks=pytest.mark.xfail(strict=True, reason=COPIES)),
+        ("ner-plain", False),
+    ],
 )
-def test_names(name):
-    answers = datamux.load(name)(["Peter Brown was born in Germany ."] * 20)
+def test_names(name, merged):
+    predictor = datamux.load(name)
+    predictor.merges_copies = merged
+    answers = predictor(["Peter Brown was born in Germany ."] * 20)
     found = [{(span["entity_group"], span["word"].split()[0]) for span in spans} for spans in answers]
     right = [spans == {("PER", "Peter"), ("LOC", "Germany")} for spans in found]
     assert sum(right) >= 18, "in nearly every slot, not only in the first"

@@ -143,6 +143,7 @@ class FromTexts:
         self.predictor = predictor
         predictor.memory = MEMORY
         predictor.tells_cuts = False  # it would at every round
+        predictor.merges_copies = False  # texts that come round again are work here
         self.texts = cycle(evenly(texts, predictor.texts.letters))
         self.group_size = group_size
 

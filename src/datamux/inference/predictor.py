@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from datamux.inference.texts import Text, Texts, Window, max_tokens_of
 from datamux.tasks.files import SUFFIXES, BadFile, Row, iterate_lines, iterate_rows
 
 logger = logging.getLogger(__name__)
+Places = list[list[int]]  # of each different text of a window: where it stands there
 WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
 GROUPS = 800  # groups, if that is more: with few groups, each would span many lengths
 
@@ -30,7 +32,8 @@ class Predictor:
     """Answers texts with a multiplexed (or plain) classifier or tagger.
 
     `config` names the labels and the kind of problem. One pass runs about `positions` positions, if that takes no more
-    than `memory` bytes. `tells_cuts`: whether it warns of texts that are longer than the model takes.
+    than `memory` bytes. `tells_cuts`: whether it warns of texts that are longer than the model takes. `merges_copies`:
+    equal texts of a window are run once, and get one answer.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class Predictor:
         positions: int | None = None,
         memory: int = MEMORY,
         tells_cuts: bool = True,
+        merges_copies: bool = True,
     ) -> None:
         self.runtime = runtime
         self.positions = positions
         self.token_level = token_level
         self.memory = memory
         self.tells_cuts = tells_cuts
+        self.merges_copies = merges_copies
         self.names = label_names(config)
         self.problem = config.problem_type or "single_label_classification"
         self.texts = Texts(tokenizer, max_tokens_of(tokenizer, config), token_level=token_level)
@@ -113,28 +118,38 @@ class Predictor:
     ) -> Iterator[tuple[int, Answer]]:
         """Run one window while the next is tokenised."""
         with ThreadPoolExecutor(1) as ahead, bar:
-            pending: deque[tuple[int, Future[Window]]] = deque()
+            pending: deque[tuple[int, Future[tuple[Window, Places]]]] = deque()
             start = 0
             for some in _parts(texts, size):
-                pending.append((start, ahead.submit(self.texts.window, some)))
+                pending.append((start, ahead.submit(self._tokenise, some)))
                 start += len(some)
                 if len(pending) > 1:
                     yield from self._answer(*pending.popleft(), k, top_k, bar)
             while pending:
                 yield from self._answer(*pending.popleft(), k, top_k, bar)
         if bar.cut and self.tells_cuts:
-            logger.warning("%d texts were longer than the model takes, and were cut", bar.cut)
+            logger.warning("%d different texts were longer than the model takes, and were cut", bar.cut)
+
+    def _tokenise(self, texts: list[Text]) -> tuple[Window, Places]:
+        """What of `texts` is run, and where its answers go."""
+        if not self.merges_copies:
+            return self.texts.window(texts), [[place] for place in range(len(texts))]
+        different, places = self.texts.without_copies(texts)
+        return self.texts.window(different), places
 
     def _answer(
-        self, start: int, tokenised: Future[Window], k: int, top_k: int, bar: "Progress"
+        self, start: int, tokenised: Future[tuple[Window, Places]], k: int, top_k: int, bar: "Progress"
     ) -> Iterator[tuple[int, Answer]]:
-        """The answers of one window, whose first text is number `start`."""
-        window = tokenised.result()
-        bar.learn(window)
+        """The answers of one window, whose first text is number `start`; the answer of a row goes to all its places."""
+        window, places = tokenised.result()
+        bar.learn(window, places)
         for rows, logits in run_passes(self.runtime, window.rows, k, positions=self.positions, memory=self.memory):
             found = self.answers(window, rows, logits, top_k)
             bar.advance(sum(window.lengths[row] for row in rows))
-            yield from ((start + row, answer) for row, answer in zip(rows, found, strict=True))
+            for row, answer in zip(rows, found, strict=True):
+                first, *others = places[row]
+                yield start + first, answer
+                yield from ((start + place, deepcopy(answer)) for place in others)  # each may be changed by its owner
 
     def answers(self, window: Window, rows: Sequence[int], logits: Tensor, top_k: int = 1) -> list[Answer]:
         """What the logits of these rows of a window say."""
@@ -155,9 +170,10 @@ class Progress:
         self.tokens_known = self.letters_known = self.cut = 0
         self.bar: Any = tqdm(unit=" tokens", unit_scale=True, disable=not shown)
 
-    def learn(self, window: Window) -> None:
+    def learn(self, window: Window, places: Places) -> None:
+        """A window's tokens are to be run; the letters of copies are then known as well."""
         self.tokens_known += sum(window.lengths)
-        self.letters_known += sum(map(len, window.texts))
+        self.letters_known += sum(len(text) * len(where) for text, where in zip(window.texts, places, strict=True))
         self.cut += window.cut
         if self.letters is not None:
             self.bar.total = round(self.tokens_known * max(1.0, self.letters / max(1, self.letters_known)))

@@ -1,6 +1,6 @@
 """Texts to token ids, and for taggers where each word stands."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,14 @@ class Texts:
                 words = [words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
         rows = Rows(ids, pad_id=pad_id, token_types=types)
         return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
+
+    def without_copies(self, texts: Sequence[Text]) -> tuple[list[Text], list[list[int]]]:
+        """The different ones of `texts`, and for each of them in which places it stands."""
+        places: dict[Hashable, list[int]] = {}
+        for place, text in enumerate(texts):
+            given = _as_input(text, self.token_level)
+            places.setdefault(tuple(given) if isinstance(given, list) else given, []).append(place)
+        return [texts[where[0]] for where in places.values()], list(places.values())
 
     def letters(self, text: Text) -> int:
         """How long `text` is in a window: what is counted before and while a file is answered must be the same."""
