@@ -6,6 +6,7 @@
 #   MASKED=true ...           the multiplexed models from a warm-up with a seventh of the words hidden (`-masked-words`)
 #   WIDE=true ...             the multiplexed models with half the layers and twice the width (`-2l-512h`)
 #   CONTEXTUAL=true ...       the multiplexed models with a layer for each instance before mixing, from new weights (`-contextual`)
+#   COLD=true ...             the multiplexed models without a warm-up, from new weights (`-cold`)
 #   STEPS=5000 ...            the multiplexed models for so many steps of the task (`-5000-steps`); the record scratch-n20 of
 #                             conll2003 has 1600, as its recipe had at that commit, and -3000-steps what it has now
 #   SMALLER="1x256 1x64" ...  also plain models of so many layers and so wide, which learn from the plain model, or from
@@ -19,11 +20,12 @@ set -eu
 cd "$(dirname "$0")/.."
 task=$1 seed=${2:-0} n=${CAPACITY:-20} runs=${RUNS:-runs} records=experiments/results
 datamux=${DATAMUX:-.venv/bin/datamux}
-bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} contextual=${CONTEXTUAL:-false} past= shape=() longer=()
+bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} contextual=${CONTEXTUAL:-false} cold=${COLD:-false} past= shape=() longer=()
 [ "$bypass" != true ] || past=-bypass
 [ "$masked" != true ] || past=$past-masked-words
 [ "$contextual" != true ] || past=$past-contextual
-[ "$wide$masked" != truetrue ] && [ "$contextual$masked" != truetrue ] && [ "$contextual$wide" != truetrue ] && [ "$wide" != true -o -z "${DEDICATED:-}" ] || { echo "of WIDE, MASKED and CONTEXTUAL one at most, and WIDE not with DEDICATED" >&2; exit 2; }
+[ "$cold" != true ] || past=$past-cold
+[ "$wide$masked" != truetrue ] && [ "$contextual$masked" != truetrue ] && [ "$contextual$wide" != truetrue ] && [ "$cold$masked" != truetrue ] && [ "$wide" != true -o -z "${DEDICATED:-}" ] || { echo "of WIDE, MASKED and CONTEXTUAL one at most, COLD not with MASKED, and WIDE not with DEDICATED" >&2; exit 2; }
 [ "$wide" != true ] || { past=$past-2l-512h shape=(--set model.layers=2 --set model.hidden=512 --set model.heads=8); }
 [ -z "${STEPS:-}" ] || { past=$past-$STEPS-steps longer=(--set task.steps="$STEPS"); }
 warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
@@ -32,9 +34,9 @@ judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record alrea
   [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
 }
 
-[ -n "${TOKENIZER:-}" -a "$masked$contextual" != falsefalse ] || # neither starts from this warm-up, whose tokenizer alone they want
+[ -n "${TOKENIZER:-}" -a "$masked$contextual$cold" != falsefalsefalse ] || # none of them starts from this warm-up, whose tokenizer alone they want
   [ -f "$warm/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$warm" ${TOKENIZER:+--set model.tokenizer="$TOKENIZER"}
-if [ "$wide" = true ]; then # then as many steps again, from half of the slots on
+if [ "$wide$cold" = truefalse ]; then # then as many steps again, from half of the slots on
   first=$runs/warmup-n$n-2x512-seed0 start=$runs/warmup-n$n-2x512-more-seed0
   [ -f "$first/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$first" "${shape[@]}" \
     --set model.tokenizer="${TOKENIZER:-$warm/tokenizer}" --set warmup.steps=3000
@@ -62,7 +64,8 @@ plain=$runs/$task-plain-seed$seed mux=$runs/$task-n$n$past-seed$seed
 $datamux train "small/$task-plain" -o "$plain" --set run.seed="$seed" --set model.tokenizer="$tokenizer"
 judge "$plain/task/model" "$task" "scratch-plain-seed$seed" $splits
 from=(--set model.start="$start/warmup/model")
-[ "$contextual" != true ] || from=(--set model.multiplexer=contextual --set model.needs_start=false --set model.tokenizer="$tokenizer")
+[ "$contextual$cold" = falsefalse ] || from=(--set model.needs_start=false --set model.tokenizer="$tokenizer")
+[ "$contextual" != true ] || from+=(--set model.multiplexer=contextual)
 $datamux train "small/$task-n$n" -o "$mux" --set run.seed="$seed" "${from[@]}" \
   --set task.teacher="$plain/task/model" --set task.distill_logits=0.5 --set model.bypass="$bypass" "${shape[@]}" "${longer[@]}"
 judge "$mux/task/model" "$task" "scratch-n$n$past-seed$seed" $splits
