@@ -162,14 +162,14 @@ def _measurements(card: dict[str, Any]) -> list[str]:
     lines += [
         "",
         f"**Scores** are of {card['task']} ({' and '.join(card['splits'])}, {card['rows']} rows), every row once, "
-        f"in {'bf16' if card['bf16'] else 'fp32'}, commit `{card['commit'][:7]}`.{means}",
+        f"in {'bf16' if card['bf16'] else 'fp32'}, commit `{_short(card['commit'])}`.{means}",
     ]
     if "speed" in card:
         machine = card["hardware"]
         lines += [
             f"**Speed** is from texts to answers on the same rows, in fp32, on {machine['cores']} cores of an "
             f"{machine['cpu']} ({machine['system']}): the median of {card['speed_rounds']} rounds, each model at its "
-            f"best batch size, commit `{card['speed_commit'][:7]}`.",
+            f"best batch size, commit `{_short(card['speed_commit'])}`.",
         ]
     return lines
 
@@ -178,7 +178,7 @@ def _training(card: dict[str, Any]) -> list[str]:
     teacher, training = card["teacher"], card["training"]
     names = {"warmup": "the warm-up", "task": "the task"}
     spent = " and ".join(
-        f"{part['minutes']:.0f} minutes for {names[part['stage']]} (commit `{part['commit'][:7]}`)"
+        f"{part['minutes']:.0f} minutes for {names[part['stage']]} (commit `{_short(part['commit'])}`)"
         for part in training["stages"]
     )
     return [
@@ -187,8 +187,15 @@ def _training(card: dict[str, Any]) -> list[str]:
         f"{100 * teacher['score']:.1f}.",
         f"One seed ({training['seed']}); {spent} on two CPU cores, and {teacher['minutes']:.0f} for the teacher.",
         "`DATAMUX_DATA=DATA experiments/zoo.sh ENCODER` trains, measures and packs all four models, in a checkout:",
-        f"DATA is the folder of the data sets, ENCODER that of {teacher['encoder']}. Settings: `recipe.json`.",
+        f"DATA is the folder of the data sets, ENCODER that of {teacher['encoder']}.",
+        "Settings of the task: `recipe.json`. The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`.",
     ]
+
+
+def _short(commit: str) -> str:
+    """Seven letters; `+changes` stays, where the files were not quite those of the commit."""
+    name, plus, changes = commit.partition("+")
+    return name[:7] + plus + changes
 
 
 def _data(card: dict[str, Any]) -> list[str]:

@@ -21,12 +21,12 @@ case $task in
   conll2003) splits="--split test" near=2 longer=2400 ;; # heads see their neighbours in all that has less than the whole encoder
   *) echo "sst2, banking77, qqp or conll2003, not $task" >&2; exit 2 ;;
 esac
-run() { # NAME RECIPE SETTINGS...: train, then evaluate unless there is a record already
+run() { # NAME RECIPE SETTINGS...: train, then evaluate, unless there is a record already; one older than the model is another's
   name=$1 recipe=$2; shift 2
   settings=(); for setting in "$@"; do settings+=(--set "$setting"); done
   folder=$runs/minilm-$task-$name-seed$seed record=$records/$task/minilm-$name-seed$seed.json
   $datamux train "small/minilm-$task-$recipe" -o "$folder" --set run.seed="$seed" "${settings[@]}"
-  [ -f "$record" ] || $datamux evaluate "$folder/task/model" --task "$task" $splits --record "$record"
+  [ "$record" -nt "$folder/task/model/training.json" ] || $datamux evaluate "$folder/task/model" --task "$task" $splits --record "$record"
 }
 plain=$runs/minilm-$task-plain-6-layers-seed$seed/task/model
 run plain-6-layers plain model.start="$encoder"

@@ -29,9 +29,9 @@ bypass=${BYPASS:-false} masked=${MASKED:-false} wide=${WIDE:-false} contextual=$
 [ "$wide" != true ] || { past=$past-2l-512h shape=(--set model.layers=2 --set model.hidden=512 --set model.heads=8); }
 [ -z "${STEPS:-}" ] || { past=$past-$STEPS-steps longer=(--set task.steps="$STEPS"); }
 warm=$runs/warmup-n$n-seed0 start=$runs/warmup-n$n-seed0
-judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already
+judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record already; one older than the model is another's
   model=$1 record=$records/$2/$3.json; set -- "$2" "${@:4}"
-  [ -f "$record" ] || $datamux evaluate "$model" --task "$@" --record "$record"
+  [ "$record" -nt "$model/training.json" ] || $datamux evaluate "$model" --task "$@" --record "$record"
 }
 
 [ -n "${TOKENIZER:-}" -a "$masked$contextual$cold" != falsefalsefalse ] || # none of them starts from this warm-up, whose tokenizer alone they want

@@ -36,8 +36,8 @@ if [ "$step" != measure ]; then
     --set model.dropout=0.0 $([ "$more" = false ] || echo --unlabelled "$texts")
 fi
 [ "$step" != train ] || exit 0
-judge() { # RUN NAME
-  [ -f "$records/$task/taught-$2-seed0.json" ] ||
+judge() { # RUN NAME: a record that is older than the model is another model's
+  [ "$records/$task/taught-$2-seed0.json" -nt "$1/task/model/training.json" ] ||
     $datamux evaluate "$1/task/model" --task "$task" $splits --record "$records/$task/taught-$2-seed0.json"
 }
 judge "$of-plain" plain
@@ -47,5 +47,5 @@ for rival in $rivals; do
   judge "$of-plain-$rival" "plain-${rival%x*}l-${rival#*x}h"
   side+=(--name "$([ "${rival%x*}" = 0 ] && echo words alone || echo "1 layer of ${rival#*x}")" -m "$of-plain-$rival/task/model")
 done
-[ -f "$records/taught/$task.json" ] ||
+[ "$records/taught/$task.json" -nt "$of-n20$past/task/model/training.json" ] ||
   $datamux frontier "$task" $splits "${side[@]}" --groupings 1 --rounds 5 --seconds 0.5 --max-drop 2.0 --record "$records/taught/$task.json"

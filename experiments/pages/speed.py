@@ -33,6 +33,7 @@ def frontier_section() -> list[str]:
             "are one pretrained encoder, its upper layers cut off and fine-tuned with the same teacher.",
             *(what for start, what in RIVALS.items() if any(r["model"].startswith(start) for r in record["results"])),
             "int8 is ONNX Runtime's dynamic quantisation.",
+            scores_line(record),
             "",
             f"![Accuracy against throughput](frontier-{file.stem}.png)",
             "",
@@ -41,6 +42,15 @@ def frontier_section() -> list[str]:
             lines += [record["recommendation"]["line"], ""]
         lines += [*frontier_table(record), ""]
     return lines
+
+
+def scores_line(record: dict) -> str:
+    """How the scores of a frontier were taken: not quite as those of the tables above."""
+    many = record["evaluation"]["groupings"]
+    return (
+        f"Scores were taken here, in the engine of the row, over {many} random grouping{'s'[: many != 1]}: they differ "
+        "by some tenths from those above (bf16, three groupings)."
+    )
 
 
 def frontier_table(record: dict) -> list[str]:
@@ -70,11 +80,12 @@ def taught_section() -> list[str]:
         lines += [
             f"## Should you use it, from scratch? {TITLES[record['task']]}",
             "",
-            "Small models of our own, all with one teacher, a fine-tuned MiniLM, and one set of texts, most of them",
-            "labelled by it alone. Four layers of 256, plain and mixed, beside plain ones of one layer and of none",
-            "(words alone). From texts to answers, fp32, in turn, each at its best batch size",
-            "(`experiments/taught.sh`). A star: nothing else here is both faster and better.",
+            f"Small models of our own with one teacher, a fine-tuned MiniLM, and ({'plain ones' if tags else 'all'})",
+            "one set of texts, most of them labelled by it alone. Four layers of 256, plain and mixed, beside",
+            "plain ones of one layer and of none (words alone). From texts to answers, fp32, in turn, each at its",
+            "best batch size (`experiments/taught.sh`). A star: nothing else here is both faster and better.",
             *(["The mixed tagger learned from the task's rows alone: with the other texts it came out worse."] * tags),
+            scores_line(record),
             "",
             f"![Accuracy against throughput](frontier-taught-{file.stem}.png)",
             "",
@@ -92,7 +103,8 @@ def speed_section() -> list[str]:
     lines = []
     for file in sorted((RESULTS / "speed").glob("*.json")):
         record = read_record(file)
-        lines += [*tables[record["kind"]](record), ""]
+        heading, *table = tables[record["kind"]](record)
+        lines += [f"{heading} (`{file.stem}`)", *table, ""]
         picture = f"speed-{file.stem}.png"
         if record["kind"] == "speed" and (DOCS / picture).exists():
             lines += [f"![{speed_title(record['settings'])}]({picture})", ""]

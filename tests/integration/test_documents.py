@@ -171,6 +171,10 @@ def test_what_the_blocks_of_readme_give(folder):
             exec(block.code, found[-1])
     assert [tuple(names["logits"].shape) for names in found if "logits" in names] == [(3, 2), (10, 3)]
     assert [len(names["answers"]) for names in found if "answers" in names] == [20, 2]
+    first = next(names for names in found if "answers" in names)
+    assert len(set(first["texts"])) == 20, "no copies: they would be run once, and not fill a pass"
+    right = [a["label"] == label for a, label in zip(first["answers"], ["positive", "negative"] * 10, strict=True)]
+    assert sum(right) >= 18
 
 
 def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):

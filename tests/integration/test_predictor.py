@@ -90,8 +90,8 @@ def test_the_next_window_is_tokenised_while_one_runs(folder, monkeypatch):
     tokenise, run = predictor.texts.window, predictor.runtime.logits
     tokenised, ahead = [threading.Event() for _ in range(4)], []
 
-    def window(texts):
-        found = tokenise(texts)
+    def window(texts, **options):
+        found = tokenise(texts, **options)
         next(event for event in tokenised if not event.is_set()).set()
         return found
 
@@ -153,17 +153,24 @@ def test_copies_of_a_later_window_are_run_again(folder, monkeypatch):
     assert rows == [1, 1, 1]
 
 
+def places(texts, given):
+    window = texts.window(given, merges_copies=True)
+    return window.places and [where.tolist() for where in window.places]
+
+
 def test_what_counts_as_a_copy(tokenizer):
     texts = Texts(tokenizer, 50, token_level=False)
     pair = {"text": "a", "text_pair": "b"}
     given = ["a b", "a  b", ("a", "b"), pair, ["a", "b"], {"text": "a b"}, {"text": "a b", "text_pair": None}]
-    different, places = texts.without_copies(given)
-    assert different == ["a b", "a  b", ("a", "b")]
-    assert places == [[0, 5, 6], [1], [2, 3, 4]]
+    assert places(texts, given) == [[0, 5, 6], [1], [2, 3, 4]]
+    assert texts.window(given, merges_copies=True).texts == ["a b", "a  b", "a b"]
+    assert len(texts.window(given).texts) == 7
+    assert places(texts, given[:3]) is None
+    assert places(texts, []) is None
     words = Texts(tokenizer, 50, token_level=True)
-    assert words.without_copies(["a b", ["a", "b"], ["a b"], ["a", "b"]])[1] == [[0], [1, 3], [2]]
+    assert places(words, ["a b", ["a", "b"], ["a b"], ["a", "b"]]) == [[0], [1, 3], [2]]
     with pytest.raises(ValueError, match="expected a text or a list of words"):
-        words.without_copies([["a", ["b"]]])
+        places(words, [["a", ["b"]]])
 
 
 def test_benchmarks_run_copies(folder, monkeypatch):
@@ -239,8 +246,8 @@ def test_clear_errors(folder, tmp_path, tokenizer):
 def test_long_texts_are_cut_and_said_so(folder, caplog):
     predictor = datamux.load(folder)
     with caplog.at_level("WARNING"):
-        predictor(["good " * 80, "bad"])
-    assert "1 different texts were longer" in caplog.text
+        predictor(["good " * 80, "bad", "good " * 80])
+    assert "2 texts were longer" in caplog.text
     caplog.clear()
     FromTexts(predictor, ["good film " * 100], 1)(3, 512)
     assert not caplog.text, "a benchmark would say so at every round"

@@ -38,7 +38,13 @@ def test_own_texts_are_answered_in_the_company_of_ours(toys):
     assert shown.texts == ["very good", "not bad"]
     assert shown.mixed == datamux.load("toy")(["very good", "not bad", "good film"])[:2]
     assert shown.plain == datamux.load("toy-plain")(["very good", "not bad"])
-    assert shown.group_size == 3
+    assert (shown.group_size, shown.company) == (3, 1)
+
+
+def test_a_pass_is_full_of_different_texts(toys):
+    shown = demo.answer_texts(demo.load_pair("toy"), ["good film", "not bad", "good film"])
+    assert (shown.texts, shown.company) == (["good film", "not bad"], 1)
+    assert shown.mixed == datamux.load("toy")(["good film", "not bad", "bad film"])[:2]
 
 
 def test_without_texts_ours_are_answered(toys):
@@ -117,3 +123,16 @@ def test_it_is_drawn(toys, tmp_path):
     shown.speeds = measure(rounds=1)
     demo.draw_demo([shown, shown], tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 10_000
+
+
+def test_the_next_steps_can_be_typed_as_they_stand(monkeypatch):
+    from datamux.cli import demo as command
+
+    monkeypatch.setattr(command.shutil, "which", lambda name: None)
+    monkeypatch.setattr(command.sys, "argv", [".venv/bin/datamux", "demo"])
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    assert "\n  .venv/bin/datamux predict sentiment" in command._next_steps()
+    assert command._next_steps().endswith("(in a checkout: '.[train]')")
+    monkeypatch.setattr(command.shutil, "which", lambda name: "/usr/bin/datamux")
+    monkeypatch.setattr(command, "find_spec", lambda name: "found")
+    assert command._next_steps().splitlines()[-1].startswith("  datamux train --train YOURS.csv")

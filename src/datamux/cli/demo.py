@@ -1,6 +1,8 @@
 """`datamux demo`: the models in the package at work on this machine, beside the plain ones; nothing to download."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
 WIDTH = 76  # letters of a text that are shown
 NEXT = """Next:
-  datamux demo "A text of yours." "And another."     the same with your texts
-  datamux predict sentiment IN.csv -o OUT.csv         a whole file
-  datamux train --train YOURS.csv --text TEXT --label LABEL --num-instances 10      your own classifier or tagger"""
+  {datamux} demo "A text of yours." "And another."     the same with your texts
+  {datamux} predict sentiment IN.csv -o OUT.csv         a whole file
+  {datamux} train --train YOURS.csv --text TEXT --label LABEL --num-instances 10      your own classifier or tagger"""
+TRAIN = "pip install 'datamux[train]' (in a checkout: '.[train]')"
 
 
 def demo(
@@ -49,7 +52,7 @@ def demo(
         with _progress(f"{pair.name}: measuring") as tell:
             one.speeds = measure_speed(pair, one.texts, rounds=rounds, seconds=seconds, limit=limit, tell=tell)
         if not as_json:
-            _print_speed(one)
+            _print_speed(one, "Your texts and our sentences" if texts else "The sentences above")
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"equal": one.equal} for one in shown], indent=1))
     if find_spec("matplotlib") is None:
@@ -58,7 +61,13 @@ def demo(
         draw_demo(shown, plot)
         typer.echo(f"drawn: {plot}", err=True)
     if not as_json:
-        typer.echo(NEXT)
+        typer.echo(_next_steps())
+
+
+def _next_steps() -> str:
+    """As they can be typed here: `make demo` calls a datamux that no path knows, in an environment without `train`."""
+    steps = NEXT.format(datamux="datamux" if shutil.which("datamux") else sys.argv[0])
+    return steps if find_spec("accelerate") else f"{steps}\nTraining needs: {TRAIN}"
 
 
 @contextmanager
@@ -76,10 +85,9 @@ def _progress(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def _print_answers(one: "Shown") -> None:
-    company = -len(one.texts) % one.group_size
     typer.echo(
         f"\n{one.name}: {len(one.texts)} texts, {one.group_size} in every pass"
-        + (f" ({company} of ours among them)" if company else "")
+        + (f" ({one.company} of ours among them)" if one.company else "")
     )
     rows = [
         (_short(text), _words(plain), _words(mixed))
@@ -89,7 +97,7 @@ def _print_answers(one: "Shown") -> None:
     typer.echo(f"{one.equal:.0%} of the answers are those of the plain model.\n")
 
 
-def _print_speed(one: "Shown") -> None:
+def _print_speed(one: "Shown", measured_on: str) -> None:
     rows = [
         (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})",
          f"{100 * r['score']:.1f}")
@@ -97,7 +105,7 @@ def _print_speed(one: "Shown") -> None:
     ]  # fmt: skip
     show_table((one.name, "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
     rounds = len(one.speeds[0]["rates"])
-    typer.echo(f"The sentences above, over and over, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
+    typer.echo(f"{measured_on}, over and over, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
 
 
 def _short(text: str) -> str:

@@ -37,6 +37,7 @@ class Shown:
     texts: list[str]
     plain: list[Any]
     mixed: list[Any]
+    company: int = 0  # texts of ours that went along, so that every pass was full
     speeds: list[dict[str, Any]] = field(default_factory=list)  # the plain model first
 
     @property
@@ -56,11 +57,12 @@ def answer_texts(pair: Pair, texts: Sequence[str]) -> Shown:
     A few texts would not fill the slots, so ours go along: that is how it is used, and it is when it is hardest.
     """
     ours = SENTENCES[pair.name]
-    chosen = list(texts) or list(ours)
+    chosen = list(dict.fromkeys(texts)) or list(ours)  # copies would be run once
     k = pair.mixed.num_instances
-    company = [ours[i % len(ours)] for i in range(-len(chosen) % k)]
+    company = [text for text in ours if text not in chosen][: -len(chosen) % k]
     answers = pair.mixed(chosen + company, group_size=k)[: len(chosen)]
-    return Shown(pair.name, shipped_models()[pair.name]["metric"], k, chosen, pair.plain(chosen), answers)
+    metric = shipped_models()[pair.name]["metric"]
+    return Shown(pair.name, metric, k, chosen, pair.plain(chosen), answers, len(company))
 
 
 def measure_speed(

@@ -97,7 +97,10 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:,.0f}")  # 2,000, not 2 x 10^3
     axes.xaxis.set_minor_formatter("")
-    axes.set(xlabel="instances a second, texts to answers", ylabel="score, percent")
+    axes.set(
+        xlabel="instances a second, texts to answers (the first model's, times the ratio to it)",
+        ylabel="score, percent",
+    )
     axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
     axes.grid(alpha=0.3, which="both")
     figure.legend(loc="outside right upper", fontsize=8)

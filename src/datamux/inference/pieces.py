@@ -65,10 +65,10 @@ class Pieces:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _learning=Lock())
 
-    def __call__(self, texts: Sequence[str]) -> tuple[Numbers, Numbers, int]:
-        """(the ids of all texts in a row, how many each has, how many texts were cut)."""
+    def __call__(self, texts: Sequence[str]) -> tuple[Numbers, Numbers, list[int]]:
+        """(the ids of all texts in a row, how many each has, which texts were cut)."""
         if not texts:
-            return _array([]), _array([]), 0
+            return _array([]), _array([]), []
         pieces = " ".join(texts).split(" ")
         many = _array([text.count(" ") + 1 for text in texts])  # pieces of each text: one at least
         table, numbers = self._find(pieces)
@@ -84,7 +84,7 @@ class Pieces:
         for place, token in enumerate(reversed(self._after), 1):
             rows[ends - place] = token
         found = table.ids[_counted(table.starts[numbers], sizes)]
-        cut = int((inner > kept).sum())
+        cut: list[int] = np.flatnonzero(inner > kept).tolist()
         if cut:
             found = found[_counted(inner.cumsum() - inner, kept)]
         rows[_counted(starts + len(self._before), kept)] = found

@@ -23,7 +23,6 @@ from datamux.inference.texts import Text, Texts, Window, max_tokens_of
 from datamux.tasks.files import SUFFIXES, BadFile, Row, iterate_lines, iterate_rows
 
 logger = logging.getLogger(__name__)
-Places = list[list[int]]  # of each different text of a window: where it stands there
 WINDOW = 8192  # texts that are tokenised and sorted by length together; or so many as make
 GROUPS = 800  # groups, if that is more: with few groups, each would span many lengths
 
@@ -118,38 +117,34 @@ class Predictor:
     ) -> Iterator[tuple[int, Answer]]:
         """Run one window while the next is tokenised."""
         with ThreadPoolExecutor(1) as ahead, bar:
-            pending: deque[tuple[int, Future[tuple[Window, Places]]]] = deque()
+            pending: deque[tuple[int, Future[Window]]] = deque()
             start = 0
             for some in _parts(texts, size):
-                pending.append((start, ahead.submit(self._tokenise, some)))
+                pending.append((start, ahead.submit(self.texts.window, some, merges_copies=self.merges_copies)))
                 start += len(some)
                 if len(pending) > 1:
                     yield from self._answer(*pending.popleft(), k, top_k, bar)
             while pending:
                 yield from self._answer(*pending.popleft(), k, top_k, bar)
         if bar.cut and self.tells_cuts:
-            logger.warning("%d different texts were longer than the model takes, and were cut", bar.cut)
-
-    def _tokenise(self, texts: list[Text]) -> tuple[Window, Places]:
-        """What of `texts` is run, and where its answers go."""
-        if not self.merges_copies:
-            return self.texts.window(texts), [[place] for place in range(len(texts))]
-        different, places = self.texts.without_copies(texts)
-        return self.texts.window(different), places
+            logger.warning("%d texts were longer than the model takes, and were cut", bar.cut)
 
     def _answer(
-        self, start: int, tokenised: Future[tuple[Window, Places]], k: int, top_k: int, bar: "Progress"
+        self, start: int, tokenised: Future[Window], k: int, top_k: int, bar: "Progress"
     ) -> Iterator[tuple[int, Answer]]:
-        """The answers of one window, whose first text is number `start`; the answer of a row goes to all its places."""
-        window, places = tokenised.result()
-        bar.learn(window, places)
+        """The answers of one window, whose first text is number `start`; copies get one each."""
+        window = tokenised.result()
+        bar.learn(window)
         for rows, logits in run_passes(self.runtime, window.rows, k, positions=self.positions, memory=self.memory):
             found = self.answers(window, rows, logits, top_k)
             bar.advance(sum(window.lengths[row] for row in rows))
+            if window.places is None:
+                yield from ((start + row, answer) for row, answer in zip(rows, found, strict=True))
+                continue
             for row, answer in zip(rows, found, strict=True):
-                first, *others = places[row]
+                first, *others = window.places[row].tolist()
                 yield start + first, answer
-                yield from ((start + place, deepcopy(answer)) for place in others)  # each may be changed by its owner
+                yield from ((start + place, deepcopy(answer)) for place in others)  # its owner may change it
 
     def answers(self, window: Window, rows: Sequence[int], logits: Tensor, top_k: int = 1) -> list[Answer]:
         """What the logits of these rows of a window say."""
@@ -170,11 +165,12 @@ class Progress:
         self.tokens_known = self.letters_known = self.cut = 0
         self.bar: Any = tqdm(unit=" tokens", unit_scale=True, disable=not shown)
 
-    def learn(self, window: Window, places: Places) -> None:
-        """A window's tokens are to be run; the letters of copies are then known as well."""
+    def learn(self, window: Window) -> None:
+        """The tokens of its rows are to be run; the letters of copies are known as well."""
+        copies = [1] * len(window.texts) if window.places is None else list(map(len, window.places))
         self.tokens_known += sum(window.lengths)
-        self.letters_known += sum(len(text) * len(where) for text, where in zip(window.texts, places, strict=True))
-        self.cut += window.cut
+        self.letters_known += sum(len(text) * many for text, many in zip(window.texts, copies, strict=True))
+        self.cut += sum(copies[row] for row in window.cut)
         if self.letters is not None:
             self.bar.total = round(self.tokens_known * max(1.0, self.letters / max(1, self.letters_known)))
 

@@ -1,13 +1,14 @@
 """Texts to token ids, and for taggers where each word stands."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from datamux.inference.answers import Word
+from datamux.inference.copies import Places, without_copies
 from datamux.inference.pieces import Pieces, never_looks_across_spaces
 from datamux.inference.words import Words, words_of
 from datamux.tasks.rows import Rows
@@ -24,7 +25,8 @@ class Window:
     rows: Rows
     lengths: list[int]
     words: list[list[Word]] | None  # of each text, for a tagger
-    cut: int  # how many texts were longer than the model takes
+    cut: list[int]  # the rows of texts that were longer than the model takes
+    places: Places | None = None  # of each row, where its text was given; nothing if every text has a row of its own
 
 
 class Texts:
@@ -45,8 +47,15 @@ class Texts:
         self._pieces = Pieces(self._backend, max_tokens) if local and not token_level else None
         self._words = Words(self._backend, max_tokens, self._slowly) if local and token_level else None
 
-    def window(self, texts: Sequence[Text]) -> Window:
+    def window(self, texts: Sequence[Text], *, merges_copies: bool = False) -> Window:
+        """A row for each text; or one for each different text, and where it was given."""
         given = [_as_input(text, self.token_level) for text in texts]
+        if not merges_copies:
+            return self._window(given)
+        different, places = without_copies(given)
+        return replace(self._window(different), places=places)
+
+    def _window(self, given: list[Any]) -> Window:
         pad_id = self.tokenizer.pad_token_id or 0
         if self._pieces is not None and all(isinstance(text, str) for text in given):
             flat, lengths, cut = self._pieces(given)
@@ -58,21 +67,13 @@ class Texts:
         else:
             encodings = self._encode(given)
             ids = [encoding.ids for encoding in encodings]
-            cut = sum(bool(encoding.overflowing) for encoding in encodings)
+            cut = [row for row, encoding in enumerate(encodings) if encoding.overflowing]
             if any(isinstance(text, tuple) for text in given):
                 types = [encoding.type_ids for encoding in encodings]
             if self.token_level:
                 words = [words_of(encoding, text) for encoding, text in zip(encodings, given, strict=True)]
         rows = Rows(ids, pad_id=pad_id, token_types=types)
         return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
-
-    def without_copies(self, texts: Sequence[Text]) -> tuple[list[Text], list[list[int]]]:
-        """The different ones of `texts`, and for each of them in which places it stands."""
-        places: dict[Hashable, list[int]] = {}
-        for place, text in enumerate(texts):
-            given = _as_input(text, self.token_level)
-            places.setdefault(tuple(given) if isinstance(given, list) else given, []).append(place)
-        return [texts[where[0]] for where in places.values()], list(places.values())
 
     def letters(self, text: Text) -> int:
         """How long `text` is in a window: what is counted before and while a file is answered must be the same."""

@@ -30,16 +30,16 @@ class Words:
         self._known: dict[bool, Known] = {False: {}, True: {}}  # of texts, and of lists of words
         self._letters = 0
 
-    def __call__(self, texts: Sequence[str | list[str]]) -> tuple[list[list[int]], list[list[Word]], int]:
-        """(the ids of each text, its words, how many texts were cut)."""
+    def __call__(self, texts: Sequence[str | list[str]]) -> tuple[list[list[int]], list[list[Word]], list[int]]:
+        """(the ids of each text, its words, which texts were cut)."""
         split = [text if isinstance(text, list) else text.split(" ") for text in texts]
         known = {is_words: self._learned(texts, split, is_words) for is_words in (False, True)}
-        rows, words, cut = [], [], 0
-        for text, pieces in zip(texts, split, strict=True):
+        rows, words, cut = [], [], []
+        for number, (text, pieces) in enumerate(zip(texts, split, strict=True)):
             ids, found = self._row(pieces, known[isinstance(text, list)])
             if len(ids) > self._max_tokens:
                 ids, found = self._slowly(text)
-                cut += 1
+                cut.append(number)
             rows.append(ids)
             words.append(found)
         return rows, words, cut
