@@ -15,6 +15,8 @@ DROPS = (
     ("sst2", "scratch-n20", "scratch-plain", SENTIMENT),
     ("sst2", "taught-n20", "taught-plain", SENTIMENT),
     ("sst2", "scratch-n40", "scratch-plain", {40: 3.0}),
+    ("sst2", "scratch-n40-cold-2l-512h", "scratch-plain-2l-512h", SENTIMENT | {40: 3.0}),
+    ("sst2", "scratch-n40-cold-2l-512h", "scratch-plain", SENTIMENT | {40: 3.0}),
     ("sst2", "scratch-n20", "scratch-n20-alone", {20: 1.0}),
     ("sst2", "scratch-n20", "scratch-n5-alone", {5: 1.0}),
     ("conll2003", "scratch-n20", "scratch-plain", TAGS),
@@ -22,7 +24,7 @@ DROPS = (
     ("conll2003", "taught-n20", "taught-plain", TAGS),
     *(
         (task, "minilm-n10-mux-layer-2", "minilm-plain-6-layers", PRETRAINED)
-        for task in ("sst2", "banking77", "conll2003")
+        for task in ("sst2", "banking77", "conll2003", "qqp")
     ),
 )
 SPEED = {
