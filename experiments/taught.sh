@@ -53,4 +53,4 @@ for rival in $rivals; do
   side+=(--name "$([ "${rival%x*}" = 0 ] && echo words alone || echo "1 layer of ${rival#*x}")" -m "$of-plain-$rival/task/model")
 done
 [ -n "$past" ] || [ "$records/taught/$task.json" -nt "$of-n20$past/task/model/training.json" ] ||
-  $datamux frontier "$task" $splits "${side[@]}" --groupings 1 --rounds 5 --seconds 0.5 --max-drop 2.0 --record "$records/taught/$task.json"
+  $datamux frontier "$task" $splits "${side[@]}" --groupings 1 --rounds 5 --seconds 1.5 --max-drop 2.0 --record "$records/taught/$task.json"
