@@ -66,7 +66,8 @@ def demo(
 
 def _next_steps() -> str:
     """As they can be typed here: `make demo` calls a datamux that no path knows, in an environment without `train`."""
-    steps = NEXT.format(datamux="datamux" if shutil.which("datamux") else sys.argv[0])
+    script = sys.argv[0] if Path(sys.argv[0]).name == "datamux" else f"{sys.executable} -m datamux.cli"
+    steps = NEXT.format(datamux="datamux" if shutil.which("datamux") else script)
     return steps if find_spec("accelerate") else f"{steps}\nTraining needs: {TRAIN}"
 
 
