@@ -22,8 +22,6 @@ IN_SHORT = {
     "plain, one layer, taught by a pretrained one": "scratch-plain-1l-256h-taught",
     "plain, no layer: words alone": "scratch-plain-0l-256h",
     "**mixed**, four layers": "scratch-n20",
-    "plain, two layers of twice the width": "scratch-plain-2l-512h",
-    "**mixed**, two layers of twice the width": "scratch-n40-cold-2l-512h",
     "pretrained (MiniLM), all six layers": "minilm-plain-6-layers",
     "pretrained, cut to its first two layers": "minilm-plain-2-layers-longer",
     "pretrained, **mixed** after its second layer": "minilm-n10-mux-layer-2",

@@ -55,7 +55,7 @@ def test_demo_answers_texts_and_measures(tmp_path):
 
 def test_demo_shows_tables(tmp_path):
     done = datamux("demo", "--rounds", "1", "--seconds", "0.05", "--plot", str(tmp_path / "demo.png"))
-    for shown in ("sentiment", "ner", "London (LOC)", "20 a pass", "against plain", " predict sentiment IN.csv"):
+    for shown in ("sentiment", "ner", "London (LOC)", "20 a pass", "against plain", "datamux predict"):
         assert shown in done.stdout
 
 

@@ -66,8 +66,8 @@ def demo(
 
 def _next_steps() -> str:
     """As they can be typed here: `make demo` calls a datamux that no path knows, in an environment without `train`."""
-    script = sys.argv[0] if Path(sys.argv[0]).name == "datamux" else f"{sys.executable} -m datamux.cli"
-    steps = NEXT.format(datamux="datamux" if shutil.which("datamux") else script)
+    unknown = Path(sys.argv[0]).name == "datamux" and not shutil.which("datamux")
+    steps = NEXT.format(datamux=sys.argv[0] if unknown else "datamux")
     return steps if find_spec("accelerate") else f"{steps}\nTraining needs: {TRAIN}"
 
 
