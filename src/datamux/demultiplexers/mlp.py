@@ -62,7 +62,9 @@ class MlpDemultiplexer(Demultiplexer):
         return state
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
-        a = torch.einsum("brd,nde->bnre", h, self.weight_in[:slots]) + self.bias_in[:slots, None]
+        wide = self.weight_in[:slots].transpose(0, 1).flatten(1)  # d n*e: one product for all slots
+        a = F.linear(h, wide.t(), self.bias_in[:slots].flatten())  # b r n*e
+        a = a.view(*h.shape[:2], slots, -1).transpose(1, 2)  # b n r e
         return F.gelu(a) if self.activation == "gelu" else torch.tanh(a)
 
     def project(self, a: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from datamux.multiplexers.base import Multiplexer, Scale, mix_by_matrices
+from datamux.native.layer import blocked, fits, layer, unblocked
 from datamux.seeded import gaussian, layer_start
 
 
@@ -125,6 +126,9 @@ class Mosaic(ImageMap):
 
 
 class Kernel(ImageMultiplexer):
+    """`native`: the convolution is that of `datamux.native`."""
+
+    native = False
     keys: Tensor  # n 1 3 3
 
     def __init__(
@@ -138,10 +142,15 @@ class Kernel(ImageMultiplexer):
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         k = images.shape[1]
+        if self.native and fits(images):  # what is added up has one map and one kernel a slot: k maps to one
+            return unblocked(layer(blocked(images), self.keys[:k].transpose(0, 1), padding=1, squash=False))
         return F.conv2d(images, self.keys[:k].to(images.dtype), padding=1, groups=k).sum(1, keepdim=True)
 
 
 class Nonlinear(ImageMultiplexer):
+    """`native`: the convolutions are those of `datamux.native`."""
+
+    native = False
     first: Tensor  # n 16 1 3 3
     first_bias: Tensor  # n 16
     second: Tensor  # n c 16 3 3
@@ -179,12 +188,23 @@ class Nonlinear(ImageMultiplexer):
         }
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
+        if self.native and used is None and fits(images):
+            return self.mix_natively(images)
         # A slot at a time stays in the cache, which one grouped convolution does not.
         total = torch.zeros((), dtype=images.dtype, device=images.device)
         for i in range(images.shape[1]):
             part = self.separate(images[:, i : i + 1], i)
             total = total + (part if used is None else part * used[:, i, None, None, None])
         return total
+
+    def mix_natively(self, images: Tensor) -> Tensor:
+        """All slots at once, as groups of a convolution."""
+        k = images.shape[1]
+        first, second = self.first[:k].flatten(0, 1), self.second[:k].flatten(0, 1)
+        bias = (None, None) if self.published else (self.first_bias[:k].flatten(), self.second_bias[:k].flatten())
+        a = layer(blocked(images), first, bias[0], groups=k, padding=1)
+        a = layer(a, second, bias[1], groups=k, padding=1)
+        return unblocked(a.view(len(a), k, self.maps, *a.shape[2:]).sum(1))
 
     def separate(self, images: Tensor, slot: int) -> Tensor:
         """(b 1 side side) -> (b c side side)."""

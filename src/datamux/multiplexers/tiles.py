@@ -7,6 +7,7 @@ slots share the two layers: it is the place that tells a slot, so every image te
 mixture wider than one image.
 """
 
+import functools
 import math
 
 import torch
@@ -15,10 +16,14 @@ from torch.nn import functional as F
 
 from datamux.multiplexers.base import Scale
 from datamux.multiplexers.images import ImageMultiplexer, quick_tanh
+from datamux.native.layer import blocked, fits, layer, unblocked
 from datamux.seeded import layer_start
 
 
 class Tiles(ImageMultiplexer):
+    """`native`: the convolutions are those of `datamux.native`."""
+
+    native = False
     first: Tensor  # 16 1 5 5
     first_bias: Tensor  # 16
     second: Tensor  # c 16 3 3
@@ -48,10 +53,7 @@ class Tiles(ImageMultiplexer):
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         b, k = images.shape[:2]
         t, size = self.tiles, self.tile
-        a = F.conv2d(images.flatten(0, 1).unsqueeze(1), self.first, self.first_bias, stride=2, padding=2)
-        a = shrink(quick_tanh(a), size)
-        a = F.conv2d(a, self.second, self.second_bias, padding=1)
-        a = a.view(b, k, self.maps, size, size)
+        a = self.small(images.flatten(0, 1).unsqueeze(1)).view(b, k, self.maps, size, size)
         if used is not None:
             a = a * used[:, :, None, None, None]
         spare = torch.zeros(b, t * t - k, *a.shape[2:], dtype=a.dtype, device=a.device)
@@ -60,12 +62,27 @@ class Tiles(ImageMultiplexer):
         edge = self.side - t * size
         return F.pad(whole, (0, edge, 0, edge))
 
+    def small(self, images: Tensor) -> Tensor:
+        """(i 1 side side) -> (i c tile tile)."""
+        if self.native and fits(images):
+            a = unblocked(layer(blocked(images), self.first, self.first_bias, padding=2, stride=2))
+            a = blocked(shrink(a, self.tile))
+            return unblocked(layer(a, self.second, self.second_bias, padding=1, squash=False))
+        a = quick_tanh(F.conv2d(images, self.first, self.first_bias, stride=2, padding=2))
+        return F.conv2d(shrink(a, self.tile), self.second, self.second_bias, padding=1)
+
 
 def shrink(images: Tensor, size: int) -> Tensor:
     """`adaptive_avg_pool2d` of square images as one product of matrices: a third of the time, there and back."""
     *rest, side, _ = images.shape
     if side == size:
         return images
-    pixels = torch.eye(side * side, dtype=images.dtype, device=images.device).view(-1, 1, side, side)
-    weights = F.adaptive_avg_pool2d(pixels, size).flatten(1)  # of each pixel in each of the means
-    return (images.flatten(-2) @ weights).view(*rest, size, size)
+    return (images.flatten(-2) @ _weights(side, size).to(images)).view(*rest, size, size)
+
+
+@functools.cache
+def _weights(side: int, size: int) -> Tensor:
+    """(side*side size*size), of each pixel in each of the means."""
+    with torch.inference_mode(False), torch.device("cpu"):  # whoever asks first: it is kept for all
+        pixels = torch.eye(side * side).view(-1, 1, side, side)
+        return F.adaptive_avg_pool2d(pixels, size).flatten(1)

@@ -27,6 +27,7 @@ Loss = Literal["squared", "cross_entropy"]
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["fixed", "cosine"]
 CLASSES = 10
+TARGETS = 2 * torch.eye(CLASSES) - 1
 TOLD = 25  # steps between two reports of progress
 
 
@@ -112,8 +113,7 @@ def train_on_images(
 def loss_of(out: Tensor, labels: Tensor, slots: int, protocol: Protocol) -> Tensor:
     """What the protocol minimises, from `out` (i c) and `labels` (i)."""
     if protocol.loss == "squared":
-        target = F.one_hot(labels, CLASSES) * 2.0 - 1.0
-        return 0.5 * slots * F.mse_loss(out, target)
+        return 0.5 * slots * F.mse_loss(out, TARGETS[labels])
     return F.cross_entropy(out, labels, label_smoothing=protocol.smoothing)
 
 

@@ -1,0 +1,54 @@
+"""Compiles `layer.cpp` for this processor, once, and loads it. None where that cannot be done.
+
+The library is kept in the user's cache folder under a name made from the source and the processor.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("layer.cpp")
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The compiled library; None where there is no compiler, or where it cannot compile this for the processor."""
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    if compiler is None or platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    try:
+        return ctypes.CDLL(str(_compiled(compiler)))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _compiled(compiler: str) -> Path:
+    made_of = "\0".join((SOURCE.read_text(), compiler, *FLAGS, _processor()))
+    file = _folder() / f"layer-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+            part = Path(folder, file.name)
+            subprocess.run([compiler, *FLAGS, "-o", str(part), str(SOURCE)], check=True, capture_output=True)
+            part.replace(file)  # at once: another process may be about to load it
+    return file
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "datamux"
+
+
+def _processor() -> str:
+    """What tells processors apart: a library made for one may not run on another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return "".join(sorted({line for line in lines if line.startswith(("model name", "flags"))}))

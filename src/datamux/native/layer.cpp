@@ -1,0 +1,308 @@
+// One convolution, pooled if asked for, tanh if asked for, and its way back, for networks of few and small maps.
+//
+//   z[o][y][x] = bias[o] + sum over c, dy, dx of w[o][c][dy][dx] in[c][y s + dy - p][x s + dx - p]
+//   out        = tanh(z), or of the largest of each 2x2 of z
+//
+// Eight instances lie side by side in one vector: arrays are [blocks of 8][maps][height][width][8]. So every operation on
+// a pixel is one on eight instances, and no map is too small for it. `groups` sets of maps have weights of their own.
+// Knows nothing of torch. Sizes are checked by the caller.
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+typedef float V __attribute__((vector_size(32)));
+typedef int I __attribute__((vector_size(32)));
+
+struct Shape {
+    int blocks, groups, in_maps, height, width, out_maps, kernel, padding, stride, pool, tanh;
+    int out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
+    int out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
+};
+
+template <int N>
+using Count = std::integral_constant<int, N>;
+
+static inline V all(float value) { return V{} + value; }
+
+static inline V exponential(V t) {
+    const V magic = all(12582912.0f);  // adding it rounds to a whole number
+    V rounded = t * 1.44269504f + magic;
+    V whole = rounded - magic;
+    V r = t - whole * 0.693359375f + whole * 2.12194440e-4f;
+    V p = all(1.9875691e-4f);
+    p = p * r + 1.3981999e-3f;
+    p = p * r + 8.3334519e-3f;
+    p = p * r + 4.1665796e-2f;
+    p = p * r + 1.6666665e-1f;
+    p = p * r + 0.5f;
+    p = p * r * r + r + 1.0f;
+    I bits = (__builtin_convertvector(whole, I) + 127) << 23;
+    return p * (V)bits;
+}
+
+static inline V tanh_of(V x) {
+    x = x > 9.0f ? all(9.0f) : x;
+    x = x < -9.0f ? all(-9.0f) : x;
+    V e = exponential(x + x);
+    return (e - 1.0f) / (e + 1.0f);
+}
+
+// OB maps by XB pixels of a row, kept in registers.
+template <int K, int OB, int XB>
+static inline void tile(const V* in, int plane, int row, int in_maps, int stride, const float* w, V* out, int out_plane,
+                        const float* bias) {
+    V sum[OB][XB];
+#pragma GCC unroll 16
+    for (int o = 0; o < OB; o++)
+#pragma GCC unroll 16
+        for (int x = 0; x < XB; x++) sum[o][x] = all(bias ? bias[o] : 0.0f);
+    const int per_map = in_maps * K * K;
+    for (int c = 0; c < in_maps; c++, in += plane, w += K * K)
+#pragma GCC unroll 1
+        for (int dy = 0; dy < K; dy++) {
+            const V* line = in + dy * row;
+#pragma GCC unroll 16
+            for (int dx = 0; dx < K; dx++) {
+                V weight[OB];
+#pragma GCC unroll 16
+                for (int o = 0; o < OB; o++) weight[o] = all(w[o * per_map + dy * K + dx]);
+#pragma GCC unroll 16
+                for (int x = 0; x < XB; x++) {
+                    V pixel = line[x * stride + dx];
+#pragma GCC unroll 16
+                    for (int o = 0; o < OB; o++) sum[o][x] += weight[o] * pixel;
+                }
+            }
+        }
+#pragma GCC unroll 16
+    for (int o = 0; o < OB; o++)
+#pragma GCC unroll 16
+        for (int x = 0; x < XB; x++) out[o * out_plane + x] = sum[o][x];
+}
+
+// `in` has its border already. `row` and `out_row` are what lies between two rows.
+template <int K, int XB>
+static void convolve_by(const V* in, int plane, int row, int in_maps, int stride, const float* w, const float* bias,
+                        V* out, int out_plane, int out_row, int out_maps, int height, int width) {
+    constexpr int OB = XB > 6 ? 1 : XB > 3 ? 2 : 4;
+    const int per_map = in_maps * K * K;
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x += XB) {
+            const V* from = in + y * stride * row + x * stride;
+            V* to = out + y * out_row + x;
+            int o = 0;
+            const auto some = [&](auto count) {
+                constexpr int each = decltype(count)::value;
+                for (; o + each <= out_maps; o += each)
+                    tile<K, each, XB>(from, plane, row, in_maps, stride, w + o * per_map, to + o * out_plane, out_plane,
+                                      bias ? bias + o : nullptr);
+            };
+            some(Count<OB>());
+            some(Count<(OB > 2 ? 2 : 1)>());
+            some(Count<1>());
+        }
+}
+
+template <int K, typename... Rest>
+static void convolve_k(int out_maps, int width, Rest... rest) {
+    if (out_maps == 1 && width % 10 == 0) convolve_by<K, 10>(rest...);
+    else if (width % 6 == 0) convolve_by<K, 6>(rest...);
+    else if (width % 5 == 0) convolve_by<K, 5>(rest...);
+    else if (width % 4 == 0) convolve_by<K, 4>(rest...);
+    else if (width % 3 == 0) convolve_by<K, 3>(rest...);
+    else convolve_by<K, 1>(rest...);
+}
+
+template <typename... Rest>
+static void convolve(int kernel, int out_maps, int width, Rest... rest) {
+    if (kernel == 3) convolve_k<3>(out_maps, width, rest...);
+    else if (kernel == 4) convolve_k<4>(out_maps, width, rest...);
+    else convolve_k<5>(out_maps, width, rest...);
+}
+
+// What the gradient of OB by CB kernels gains from some rows, a row of each kernel (dy) at a time.
+template <int K, int OB, int CB>
+static inline void gather(const V* in, int plane, int row, int stride, const V* dz, int dz_plane, int dz_row, int rows,
+                          int width, V* grad, int grad_map) {
+    V sum[OB][CB][K];
+#pragma GCC unroll 16
+    for (int o = 0; o < OB; o++)
+#pragma GCC unroll 16
+        for (int c = 0; c < CB; c++)
+#pragma GCC unroll 16
+            for (int dx = 0; dx < K; dx++) sum[o][c][dx] = grad[o * grad_map + c * K * K + dx];
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < width; x++) {
+            V delta[OB];
+#pragma GCC unroll 16
+            for (int o = 0; o < OB; o++) delta[o] = dz[o * dz_plane + y * dz_row + x];
+#pragma GCC unroll 16
+            for (int c = 0; c < CB; c++)
+#pragma GCC unroll 16
+                for (int dx = 0; dx < K; dx++) {
+                    V pixel = in[c * plane + y * stride * row + x * stride + dx];
+#pragma GCC unroll 16
+                    for (int o = 0; o < OB; o++) sum[o][c][dx] += delta[o] * pixel;
+                }
+        }
+#pragma GCC unroll 16
+    for (int o = 0; o < OB; o++)
+#pragma GCC unroll 16
+        for (int c = 0; c < CB; c++)
+#pragma GCC unroll 16
+            for (int dx = 0; dx < K; dx++) grad[o * grad_map + c * K * K + dx] = sum[o][c][dx];
+}
+
+template <int K>
+static void gradient(const V* in, int plane, int row, int in_maps, int stride, const V* dz, int dz_plane, int dz_row,
+                     int out_maps, int height, int width, V* grad) {
+    constexpr int OB = K == 3 ? 4 : 2, ROWS = 6;  // so that what is read again stays in the nearest cache
+    const int grad_map = in_maps * K * K;
+    for (int y = 0; y < height; y += ROWS) {
+        const int rows = height - y < ROWS ? height - y : ROWS;
+        for (int dy = 0; dy < K; dy++) {
+            const V* from = in + (y * stride + dy) * row;
+            const V* delta = dz + y * dz_row;
+            V* to = grad + dy * K;
+            int o = 0;
+            for (; o + OB <= out_maps; o += OB)
+                for (int c = 0; c < in_maps; c++)
+                    gather<K, OB, 1>(from + c * plane, plane, row, stride, delta + o * dz_plane, dz_plane, dz_row, rows,
+                                     width, to + o * grad_map + c * K * K, grad_map);
+            for (; o < out_maps; o++) {
+                int c = 0;
+                for (; c + OB <= in_maps; c += OB)
+                    gather<K, 1, OB>(from + c * plane, plane, row, stride, delta + o * dz_plane, dz_plane, dz_row, rows,
+                                     width, to + o * grad_map + c * K * K, grad_map);
+                for (; c < in_maps; c++)
+                    gather<K, 1, 1>(from + c * plane, plane, row, stride, delta + o * dz_plane, dz_plane, dz_row, rows,
+                                    width, to + o * grad_map + c * K * K, grad_map);
+            }
+        }
+    }
+}
+
+static V* room(std::vector<V>& memory, size_t size) {
+    if (memory.size() < size) memory.resize(size);
+    return memory.data();
+}
+
+static thread_local std::vector<V> padded_memory, sums_memory, grad_memory;
+
+// The maps with a border of zeros around them; as they are where there is none.
+static const V* padded(const V* maps, int count, int height, int width, int border) {
+    if (border == 0) return maps;
+    const int row = width + 2 * border, plane = (height + 2 * border) * row;
+    V* whole = room(padded_memory, (size_t)count * plane);
+    memset((void*)whole, 0, sizeof(V) * count * plane);
+    for (int c = 0; c < count; c++)
+        for (int y = 0; y < height; y++)
+            memcpy((void*)(whole + c * plane + (y + border) * row + border), maps + (c * height + y) * width,
+                   sizeof(V) * width);
+    return whole;
+}
+
+static void pool_into(const V* z, int height, int width, bool squash, V* out, I* where) {
+    for (int y = 0; y + 1 < height; y += 2)
+        for (int x = 0; x + 1 < width; x += 2) {
+            const V each[4] = {z[y * width + x], z[y * width + x + 1], z[(y + 1) * width + x], z[(y + 1) * width + x + 1]};
+            V best = each[0];
+            I place = {};
+            for (int k = 1; k < 4; k++) {
+                I more = each[k] > best;
+                best = more ? each[k] : best;
+                place = more ? I{} + k : place;
+            }
+            *out++ = squash ? tanh_of(best) : best;
+            *where++ = place;
+        }
+}
+
+// The gradient of z in a frame with a border of zeros, from that of the output.
+static void spread(const V* out, const I* where, const V* grad, const Shape& s, int border, V* dz) {
+    const int height = s.out_height(), width = s.out_width(), row = width + 2 * border;
+    const int plane = (height + 2 * border) * row;
+    memset((void*)dz, 0, sizeof(V) * s.out_maps * plane);
+    for (int o = 0; o < s.out_maps; o++) {
+        V* frame = dz + o * plane + border * row + border;
+        const int step = s.pool ? 2 : 1;
+        for (int y = 0; y + step <= height; y += step)
+            for (int x = 0; x + step <= width; x += step) {
+                V g = *grad++, value = *out++;
+                if (s.tanh) g *= 1.0f - value * value;
+                if (!s.pool) {
+                    frame[y * row + x] = g;
+                    continue;
+                }
+                I place = *where++;
+                for (int k = 0; k < 4; k++) frame[(y + k / 2) * row + x + k % 2] = place == k ? g : V{};
+            }
+    }
+}
+
+extern "C" void layer_forward(const Shape* shape, const float* input, const float* weight, const float* bias,
+                              float* output, int* where) {
+    const Shape& s = *shape;
+    const int height = s.out_height(), width = s.out_width(), plane = height * width;
+    const int kept = s.pool ? (height / 2) * (width / 2) : plane;
+    const int row = s.width + 2 * s.padding, in_plane = (s.height + 2 * s.padding) * row;
+    V* sums = s.pool ? room(sums_memory, (size_t)s.out_maps * plane) : nullptr;
+    for (int b = 0; b < s.blocks; b++)
+        for (int g = 0; g < s.groups; g++) {
+            const size_t set = (size_t)b * s.groups + g;
+            const V* in = padded((const V*)input + set * s.in_maps * s.height * s.width, s.in_maps, s.height, s.width,
+                                 s.padding);
+            V* out = (V*)output + set * s.out_maps * kept;
+            V* z = s.pool ? sums : out;
+            convolve(s.kernel, s.out_maps, width, in, in_plane, row, s.in_maps, s.stride,
+                     weight + (size_t)g * s.out_maps * s.in_maps * s.kernel * s.kernel,
+                     bias ? bias + g * s.out_maps : (const float*)nullptr, z, plane, width, s.out_maps, height, width);
+            if (s.pool)
+                for (int o = 0; o < s.out_maps; o++)
+                    pool_into(z + o * plane, height, width, s.tanh, out + o * kept,
+                              (I*)where + (set * s.out_maps + o) * kept);
+            else if (s.tanh)
+                for (int i = 0; i < s.out_maps * plane; i++) out[i] = tanh_of(out[i]);
+        }
+}
+
+// `turned` holds the weights as the way back needs them: [groups][in maps][out maps][kernel mirrored]. Any of the three
+// gradients may be null. The gradient of the input asks for a stride of 1.
+extern "C" void layer_backward(const Shape* shape, const float* input, const float* turned, const float* output,
+                               const int* where, const float* grad, float* grad_input, float* grad_weight,
+                               float* grad_bias) {
+    const Shape& s = *shape;
+    const int height = s.out_height(), width = s.out_width(), K = s.kernel;
+    const int border = K - 1 - s.padding, kept = s.pool ? (height / 2) * (width / 2) : height * width;
+    const int dz_row = width + 2 * border, dz_plane = (height + 2 * border) * dz_row;
+    const int row = s.width + 2 * s.padding, in_plane = (s.height + 2 * s.padding) * row;
+    const int kernels = s.out_maps * s.in_maps * K * K;
+    V* dz = room(sums_memory, (size_t)s.out_maps * dz_plane);
+    V* sums = room(grad_memory, kernels + s.out_maps);
+    for (int g = 0; g < s.groups; g++) {
+        memset((void*)sums, 0, sizeof(V) * (kernels + s.out_maps));
+        for (int b = 0; b < s.blocks; b++) {
+            const size_t set = (size_t)b * s.groups + g, first = set * s.out_maps * kept;
+            spread((const V*)output + first, (const I*)where + (where ? first : 0), (const V*)grad + first, s, border, dz);
+            const V* inner = dz + border * dz_row + border;
+            if (grad_bias)
+                for (int o = 0; o < s.out_maps; o++)
+                    for (int i = 0; i < dz_plane; i++) sums[kernels + o] += dz[o * dz_plane + i];
+            const V* in = padded((const V*)input + set * s.in_maps * s.height * s.width, s.in_maps, s.height, s.width,
+                                 s.padding);
+            auto by = K == 3 ? gradient<3> : K == 4 ? gradient<4> : gradient<5>;
+            by(in, in_plane, row, s.in_maps, s.stride, inner, dz_plane, dz_row, s.out_maps, height, width, sums);
+            if (grad_input)
+                convolve(K, s.in_maps, s.width, dz, dz_plane, dz_row, s.out_maps, 1, turned + (size_t)g * kernels,
+                         (const float*)nullptr, (V*)grad_input + set * s.in_maps * s.height * s.width,
+                         s.height * s.width, s.width, s.in_maps, s.height, s.width);
+        }
+        for (int i = 0; i < kernels + s.out_maps; i++) {
+            float total = 0;
+            for (int lane = 0; lane < 8; lane++) total += sums[i][lane];
+            if (i < kernels) grad_weight[(size_t)g * kernels + i] = total;
+            else if (grad_bias) grad_bias[g * s.out_maps + i - kernels] = total;
+        }
+    }
+}
