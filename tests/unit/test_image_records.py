@@ -223,9 +223,9 @@ def test_a_panel_a_backbone_with_bars_stars_and_the_plain_network():
         (plain,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("one image a pass")]
         assert list(plain.get_ydata()) == [90.0, 90.0]
     ortho = next(bars for bars in mlp.containers if bars.get_label() == "ortho")
-    assert list(ortho.lines[0].get_ydata()) == pytest.approx([89.5, 88.5, 86.5, 82.5])
+    assert list(ortho.lines[0].get_ydata()) == pytest.approx([86.5, 82.5])
     lengths = [float(top - bottom) for (_, bottom), (_, top) in ortho.lines[2][0].get_segments()]
-    assert lengths == pytest.approx([2 * 0.5, 2 * 1.118, 2 * 2.291, 2 * 4.61], abs=0.01)
+    assert lengths == pytest.approx([2 * 2.291, 2 * 4.61], abs=0.01)
     assert sorted(round(y) for _, y in markers(mlp)["*"]) == [78, 83]
     assert [round(y) for _, y in markers(cnn)["*"]] == [56]
     assert [(round(x), round(y)) for x, y in markers(cnn)["^"]] == [(4, 80)], "a bound has a mark of its own"
@@ -256,7 +256,7 @@ def test_speed_is_drawn_with_and_without_accuracy(all_committed):
         colours = [bars.lines[0].get_color() for bars in axes.containers]
         assert len(colours) == len(set(colours)) > 1
     tiles = next(bars for bars in upper[1].containers if bars.get_label() == "tiles (beaten)")
-    assert list(tiles.lines[0].get_ydata()) == [2200.0, 4400.0, 8800.0, 17600.0]
+    assert list(tiles.lines[0].get_ydata()) == [4400.0, 8800.0]
     assert (4400.0, 88.5) in markers(lower[1])["o"]
     assert figure.get_supxlabel() == ""
     without = figure_of(made_up_speed(OTHER))
