@@ -91,7 +91,7 @@ def train_on_images(
     model.train()
     for step in range(1, protocol.total + 1):
         rows = torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator)
-        images, labels = data.train_images[rows], data.train_labels[rows]
+        images, labels = data.train_images.index_select(0, rows), data.train_labels.index_select(0, rows)
         if protocol.shift:
             images = shifted(images, protocol.shift, generator)
         loss = loss_of(model(images), labels, n, protocol)
