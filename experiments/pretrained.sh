@@ -4,7 +4,8 @@
 #   DATAMUX_DATA=... experiments/pretrained.sh ENCODER TASK [SEED]     ENCODER: folder or name; TASK: sst2 banking77 qqp conll2003
 #   MUX_LAYERS="1 2" ...   after which layers to mix;  CUT="3 2 1" ...   how many layers the rivals keep
 #   BYPASS=true ...        the mixed ones with a bypass (runs and records are called so)
-#   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones;
+#   LONGER="3 2" ...       these rivals again, from the fine-tuned encoder, over the rows as often as the mixed ones
+#                          (conll2003: twice as often);
 #                          LONGER_RATE=2e-4: at another learning rate than the recipe's
 #   CUT_MIXED="3" ...      rivals that are mixed as well, after their first layer
 # Everything lands in runs/ (change with RUNS) and goes on where it stopped; records go to experiments/results/TASK.

@@ -39,7 +39,7 @@ judge() { # MODEL TASK NAME OPTIONS...: evaluate, unless there is a record alrea
 if [ "$wide$cold" = truefalse ]; then # then as many steps again, from half of the slots on
   first=$runs/warmup-n$n-2x512-seed0 start=$runs/warmup-n$n-2x512-more-seed0
   [ -f "$first/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$first" "${shape[@]}" \
-    --set model.tokenizer="${TOKENIZER:-$warm/tokenizer}" --set warmup.steps=3000
+    --set model.tokenizer="${TOKENIZER:-$warm/tokenizer}" --set warmup.steps=3000 --set warmup.max_words=13000000
   judge "$first/warmup/model" wikipedia_en "scratch-n$n-2l-512h-seed0"
   [ -f "$start/warmup/model/training.json" ] || $datamux train "small/warmup-n$n" -o "$start" "${shape[@]}" \
     --set model.start="$first/warmup/model" --set warmup.steps=3000 --set warmup.start_size=$((n / 2)) --set warmup.learning_rate=7e-4

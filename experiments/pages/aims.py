@@ -17,16 +17,21 @@ DROPS = (
     ("sst2", "scratch-n40", "scratch-plain", {40: 3.0}),
     ("sst2", "scratch-n40-cold-2l-512h", "scratch-plain-2l-512h", SENTIMENT | {40: 3.0}),
     ("sst2", "scratch-n40-cold-2l-512h", "scratch-plain", SENTIMENT | {40: 3.0}),
+    ("sst2", "scratch-n40-cold-2l-512h", "scratch-plain-2l-512h-untaught", SENTIMENT | {40: 3.0}),
     ("sst2", "scratch-n20", "scratch-n20-alone", {20: 1.0}),
     ("sst2", "scratch-n20", "scratch-n5-alone", {5: 1.0}),
     ("conll2003", "scratch-n20", "scratch-plain", TAGS),
     ("conll2003", "scratch-n20-masked-words-3000-steps", "scratch-plain", TAGS),
+    ("conll2003", "taught-n20", "scratch-plain", TAGS),
+    ("conll2003", "taught-n20", "taught-plain-task-rows", TAGS),
     ("conll2003", "taught-n20", "taught-plain", TAGS),
+    *((task, "scratch-n20", "scratch-plain", SENTIMENT) for task in ("qqp", "qnli", "mnli")),
     *(
         (task, "minilm-n10-mux-layer-2", "minilm-plain-6-layers", PRETRAINED)
         for task in ("sst2", "banking77", "conll2003", "qqp")
     ),
 )
+GUESSING = {"qnli": 53.0, "mnli": 36.3}  # three points above what guessing gives
 SPEED = {
     "12l-768h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 38},
     "12l-384h-128-tokens": {2: 1.95, 10: 9.7, 20: 19, 40: 37},
@@ -46,8 +51,9 @@ def quality_aims() -> list[str]:
         "## What we aimed at: quality",
         "",
         "Points lost against the plain model that is named, mean over the seeds. `taught` models have a pretrained",
-        "teacher, and texts that it labelled; of the taggers, only the plain one has these. Why an aim is missed,",
-        "and what was tried, is in the [log](log.md).",
+        "teacher, and texts that it labelled; of the taggers, only `taught-plain` has these, so that it had more to learn",
+        "from than what it is compared with; `taught-plain-task-rows` had the same rows. Why an aim is missed, what was",
+        "tried and what was not: [Aims](aims.md).",
         "",
         "| task | model | compared with | k | aim | measured | |",
         "|---|---|---|---|---|---|---|",
@@ -67,7 +73,9 @@ def quality_aims() -> list[str]:
         ours, theirs = scores(rows[name]), scores(rows[base])
         for k, aim in aims.items():
             lost = fmean(theirs.get(k, theirs.get(1, []))) - fmean(ours[k])
-            found = f"at most {aim:g} lost | {lost:.1f} lost | {missed(lost - aim, 1)}"
+            guesses = 1 in theirs and fmean(theirs[1]) < GUESSING.get(task, 0.0)
+            verdict = "says nothing: the plain one guesses" if guesses else missed(lost - aim, 1)
+            found = f"at most {aim:g} lost | {lost:.1f} lost | {verdict}"
             lines.append(f"| {task} | {name} | {base} | {k} | {found} |")
     return [*lines, ""]
 

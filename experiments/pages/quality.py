@@ -99,12 +99,26 @@ def epochs(record: dict) -> float:
     return max(float(entry["epoch"]) for entry in record["training"][-1]["log"])
 
 
-def rows_of(task: str) -> dict[str, list[dict]]:
+def rows_of(task: str, results: Path = RESULTS) -> dict[str, list[dict]]:
     """What was trained -> its records, one a seed."""
     groups: dict[str, list[dict]] = defaultdict(list)
-    for file in sorted((RESULTS / task).glob("*.json")):
+    for file in sorted((results / task).glob("*.json")):
         groups[re.sub(r"-seed\d+$", "", file.stem)].append(read_record(file))
+    for name, records in groups.items():
+        first, *others = (settings(record["recipe"]) for record in records)
+        if any(other != first for other in others):
+            raise ValueError(f"the records of {name!r} differ in more than the seed: give them names of their own")
     return dict(groups)
+
+
+def settings(recipe: dict) -> dict:
+    """What makes a recipe another one: not the seed, not where things lay, not the machine's precision. What is off is as
+    if it did not exist, which in older records it does not.
+    """
+    kept = {(section, key): value for section, keys in recipe.items() for key, value in keys.items()}
+    for where in (("model", "start"), ("model", "tokenizer"), ("task", "teacher")):
+        kept[where] = kept.get(where) not in (None, "", "none")
+    return {place: value for place, value in kept.items() if value and place not in {("run", "seed"), ("run", "bf16")}}
 
 
 def scores(records: list[dict]) -> dict[int, list[float]]:
@@ -124,7 +138,8 @@ def growth_section() -> list[str]:
         "The step and minute at which the warm-up's curriculum moved on to each size: when the given share of words",
         "was right in training at the size before, or (marked *) because the capacity is due at half of the steps. The",
         "next column is when 95% of held-out words were right at the full capacity. The paper says that training time",
-        "grows almost linearly with N; the last column has the power of N that fits the minutes here.",
+        "grows almost linearly with N; the last column has the power of N that fits the minutes here. A warm-up that",
+        "continues another shared the machine with other work for hours: read its step, not its minutes.",
         "",
         "![Group size against training time](growth.png)",
         "",
