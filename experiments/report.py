@@ -27,10 +27,10 @@ def page() -> str:
         "a part of a batch out). Minutes are training time, all stages together, and upper bounds: other work ran on",
         "the machine at times. With one seed, differences of less than two points are not findings. Seeds of a",
         "multiplexed model share one warm-up. Rows with `0l` have no layers at all: words alone, and a head. `longer`",
-        "went over the rows as often as the mixed models did, on CoNLL-2003 twice as often (see their epochs). There the",
-        "six layers of `minilm-plain` have a head that sees one token, and all that is compared with them one that sees",
-        "five. Rows with `bypass` are no gain of mixing: they read what lies below the mixture, and little or nothing of",
-        "it ([below](#is-the-mixture-read)).",
+        "went over the rows as often as the mixed models did, on CoNLL-2003 twice as often (see their epochs).",
+        "There the six layers of `minilm-plain` have a head that sees one token, and all that is compared with them",
+        "one that sees five. Rows with `bypass` are no gain of mixing: they read what lies below the mixture, and",
+        "little or nothing of it ([below](#is-the-mixture-read)).",
         "",
     ]
     quality = [*quality_sections(), *quality_aims(), *swapped_section(), *frontier_section(), *taught_section()]

@@ -112,8 +112,9 @@ def rows_of(task: str, results: Path = RESULTS) -> dict[str, list[dict]]:
 
 
 def settings(recipe: dict) -> dict:
-    """What makes a recipe another one: not the seed, not where things lay, not the machine's precision. What is off is as
-    if it did not exist, which in older records it does not.
+    """What makes a recipe another one: not the seed, not where things lay, not the machine's precision.
+
+    What is off is as if it did not exist, which in older records it does not.
     """
     kept = {(section, key): value for section, keys in recipe.items() for key, value in keys.items()}
     for where in (("model", "start"), ("model", "tokenizer"), ("task", "teacher")):

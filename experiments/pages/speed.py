@@ -14,7 +14,7 @@ STEPS = ("tokenise", "pad", "run", "answer")  # from texts to answers
 
 
 RIVALS = {  # by how their names begin
-    "small 4L": "The small ones of 4L/256H are trained from scratch; they are older, and worse, than those now in the package.",
+    "small 4L": "The small ones of 4L/256H are from scratch; they are older, and worse, than those now in the package.",
     "small 1L": "1L/64H is a plain one with their teacher.",
     "words alone": "Words alone are the mean of word vectors and a head, without a layer, taught by a plain 4L/256H.",
 }
