@@ -16,12 +16,14 @@ ABOUT = {
     "sentiment": (
         "Is an English sentence negative or positive?",
         "Trained on sentences and phrases of film reviews (SST-2); other kinds of text are further from what it knows. "
-        "It knows no neutral: every text is called one or the other.",
+        "It knows no neutral: every text is called one or the other. A model of words alone, without any layer, scores "
+        "as much on these rows, and this one goes mostly by words, too: it may miss negation and irony.",
     ),
     "ner": (
         "Names of persons, organisations, places and others in English text.",
         "Trained on news of 1996 (CoNLL-2003); it has seen few of the names of today. "
-        "Capital letters count: it learned from text that has them.",
+        "Capital letters count: it learned from text that has them. A name that it has not seen may be found and "
+        "called something else, a person an organisation for example.",
     ),
 }
 LICENCES = {
@@ -42,7 +44,7 @@ def main() -> None:
 
 
 def write_card(name: str, parameters: int) -> None:
-    card = make_card(name, read_record(quality_record(name)), parameters)
+    card = make_card(name, read_record(quality_record(name)), read_record(packed_record(name)), parameters)
     (ZOO / name / "card.json").write_text(json.dumps(card, indent=1) + "\n")
     (ZOO / name / "README.md").write_text(as_markdown(name, card))
 
@@ -52,9 +54,18 @@ def quality_record(name: str) -> Path:
     return RESULTS / SOURCES[name.removesuffix("-plain")] / f"taught-{kind}-seed0.json"
 
 
-def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, Any]:
+def packed_record(name: str) -> Path:
+    """What the files in the package score, in the precision in which they run."""
+    return RESULTS / "zoo" / f"{name}.json"
+
+
+def make_card(name: str, record: dict[str, Any], packed: dict[str, Any], parameters: int) -> dict[str, Any]:
+    """From the record of the trained model, and that of the packed one, whose scores are shown."""
     what, limits = ABOUT[name.removesuffix("-plain")]
-    results = record["results"]
+    results = packed["results"]
+    assert (packed["task"], packed["splits"]) == (record["task"], record["splits"]), (
+        f"{name} was measured on other rows"
+    )
     card = {
         "what": what,
         "task": record["task"],
@@ -65,9 +76,10 @@ def make_card(name: str, record: dict[str, Any], parameters: int) -> dict[str, A
         "max_tokens": record["recipe"]["model"]["max_tokens"],
         "parameters": parameters,
         "scores": {str(row["group_size"]): row["score"] for row in results},
+        "spreads": {str(row["group_size"]): row["spread"] for row in results},
         "groupings": {str(row["group_size"]): row["groupings"] for row in results},
-        "bf16": record["evaluation"]["bf16"],
-        "commit": record["commit"],
+        "bf16": packed["evaluation"]["bf16"],
+        "commit": packed["commit"],
         "limits": limits,
         "training": {
             "seed": record["recipe"]["run"]["seed"],
@@ -156,9 +168,12 @@ def _measurements(card: dict[str, Any]) -> list[str]:
         speed = card.get("speed", {}).get(k)
         rate = f"{speed['texts_a_second']:,.0f}" if speed else ""
         shown = f"{speed['ratio']:.1f}x ({speed['lowest']:.1f} to {speed['highest']:.1f})" if speed else ""
-        lines.append(f"| {k} | {100 * score:.1f} | {rate} | {shown} |")
+        spread = f" ± {100 * card['spreads'][k]:.1f}" if card["groupings"][k] > 1 else ""
+        lines.append(f"| {k} | {100 * score:.1f}{spread} | {rate} | {shown} |")
     most = max(card["groupings"].values())
-    means = f" Above one text a pass, a score is the mean over {most} random groupings." if most > 1 else ""
+    means = (
+        f" Above one text a pass, a score is the mean over {most} random groupings, ± over them." if most > 1 else ""
+    )
     lines += [
         "",
         f"**Scores** are of {card['task']} ({' and '.join(card['splits'])}, {card['rows']} rows), every row once, "
@@ -188,7 +203,8 @@ def _training(card: dict[str, Any]) -> list[str]:
         f"One seed ({training['seed']}); {spent} on two CPU cores, and {teacher['minutes']:.0f} for the teacher.",
         "`DATAMUX_DATA=DATA experiments/zoo.sh ENCODER` trains, measures and packs all four models, in a checkout:",
         f"DATA is the folder of the data sets, ENCODER that of {teacher['encoder']}.",
-        "Settings of the task: `recipe.json`. The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`.",
+        "Settings of the task: `recipe.json`. The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`; its word "
+        "pieces are those in this folder, which an earlier run of it learned from Wikipedia.",
     ]
 
 

@@ -27,10 +27,10 @@ with copy.open("w", encoding="utf-8", newline="") as handle:
 END
   done
   plain=$runs/own-$name-plain
-  for kind in n10 plain plain-0l-256h; do
+  for kind in n10 plain plain-0l-256h plain-1l-256h; do
     model=$runs/own-$name-$kind recipe=small/own more=()
     [ "$kind" = n10 ] || recipe=small/own-plain
-    [ "$kind" != plain-0l-256h ] || more=(--set model.layers=0 --set model.tokenizer="$plain/tokenizer" \
+    [ "${kind%l-256h}" = "$kind" ] || more=(--set model.layers="$(expr "$kind" : 'plain-\(.\)')" --set model.tokenizer="$plain/tokenizer" \
       --set task.teacher="$plain/task/model" --set task.distill_logits=0.7)
     $datamux train $recipe --train "$runs/own/$name-train.$ending" $columns -o "$model" "${more[@]}"
     [ -f "$records/$name-$kind-seed0.json" ] || $datamux evaluate "$model/task/model" --task "$runs/own/$name-test.$ending" $columns \

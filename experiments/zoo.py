@@ -1,17 +1,19 @@
-"""Pack a trained model into src/datamux/zoo: in half precision, without what it does not use, with a card.
+"""Pack a trained model into src/datamux/zoo: in half precision, without what it does not use.
 
-Packed and unpacked must give equal answers.
+Packed and unpacked must give equal answers. Then `datamux evaluate` scores what was packed, and `experiments/cards.py`
+writes the card.
 
-python experiments/zoo.py NAME MODEL          the card is made from the records: `experiments/cards.py`
+python experiments/zoo.py NAME MODEL
 """
 
 import copy
+import json
 import shutil
 import sys
 from pathlib import Path
 
 import torch
-from cards import ZOO, quality_record, write_card
+from cards import ZOO, quality_record
 
 from datamux.evaluate.records import read_record
 from datamux.evaluate.report import load_rows
@@ -39,7 +41,7 @@ def main(name: str, source: str) -> None:
     if share < EQUAL:
         shutil.rmtree(folder)
         raise SystemExit(f"half precision changes {1 - share:.2%} of the answers of {name}: not packed")
-    write_card(name, parameters)
+    (folder / "card.json").write_text(json.dumps({"parameters": parameters}))  # cards.py writes the rest
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     print(f"{name}: {size:.1f} MB, {share:.2%} of the answers as in full precision")
 

@@ -3,10 +3,15 @@
 #   DATAMUX_DATA=... experiments/zoo.sh ENCODER       ENCODER: as for taught.sh, which trains and measures what is not there yet
 set -eu
 cd "$(dirname "$0")/.."
-runs=${RUNS:-runs} python=${PYTHON:-.venv/bin/python}
+runs=${RUNS:-runs} python=${PYTHON:-.venv/bin/python} datamux=${DATAMUX:-.venv/bin/datamux}
 for entry in sentiment:sst2 ner:conll2003; do
   name=${entry%:*} of=$runs/taught-${entry#*:}
   experiments/taught.sh "$1" "${entry#*:}"
-  $python experiments/zoo.py "$name" "$of-n20/task/model"
-  $python experiments/zoo.py "$name-plain" "$of-plain/task/model"
+  [ "$name" = sentiment ] && splits="--split validation --split test" || splits="--split test"
+  for kind in n20: plain:-plain; do # what is packed is scored as it runs
+    packed=$name${kind#*:}
+    $python experiments/zoo.py "$packed" "$of-${kind%:*}/task/model"
+    $datamux evaluate "src/datamux/zoo/$packed" --task "${entry#*:}" $splits --record "experiments/results/zoo/$packed.json"
+  done
 done
+$python experiments/cards.py

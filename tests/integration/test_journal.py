@@ -37,7 +37,7 @@ def test_an_interrupted_run_goes_on(predictor, tmp_path, monkeypatch, torn):
     assert sorted(kept) != list(range(1, len(kept) + 1)), "the longest texts run first, wherever they stand"
     with journal.open("a") as lines:
         lines.write(torn)
-    with pytest.raises(ValueError, match="other settings"):
+    with pytest.raises(ValueError, match="a run with another group_size; remove it to start anew"):
         predict_file(predictor, source, output, group_size=2)
     done = predict_file(predictor, source, output, group_size=1)
     assert (done.rows, done.resumed_after) == (30, len(kept))
@@ -147,6 +147,7 @@ def test_strange_line_breaks_lose_no_row(predictor, tmp_path):
         "source": [str(source), source.stat().st_size, source.stat().st_mtime],
         "text": ["text"],
         "group_size": None,
+        "prefix": "predicted_",
     }
     kept = [{"n": 1, "out": {"text": texts[0]}}, {"n": 2, "out": {"text": texts[1]}}]
     journal.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (about, *kept)))

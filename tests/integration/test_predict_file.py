@@ -196,12 +196,35 @@ def test_lists_and_dicts_are_json_in_csv(predictor, tmp_path):
     assert json.loads(row["dict"]) == {"a": None}
 
 
-def test_parquet_replaces_old_answers_keeps_late_columns_and_may_be_empty(predictor, tmp_path):
-    old = write(tmp_path / "old.parquet", [{"text": text, "predicted_label": "old", "when": 3} for text in TEXTS])
-    predict_file(predictor, old, tmp_path / "new.parquet")
-    found = rows_of(tmp_path / "new.parquet")
-    assert {row["predicted_label"] for row in found} <= {"neg", "pos"}
-    assert {row["when"] for row in found} == {3}
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_answers_replace_no_column(predictor, tmp_path, suffix):
+    old = write(tmp_path / f"old{suffix}", [{"text": text, "predicted_label": "old", "when": "3"} for text in TEXTS])
+    with pytest.raises(ValueError, match=r"column 'predicted_label': is where an answer would go; .*--prefix"):
+        predict_file(predictor, old, tmp_path / f"new{suffix}")
+    assert not (tmp_path / f"new{suffix}.part").exists()
+    predict_file(predictor, old, tmp_path / f"new{suffix}", prefix="other_")
+    found = rows_of(tmp_path / f"new{suffix}")
+    assert list(found[0]) == ["text", "predicted_label", "when", "other_label", "other_score"]
+    assert {row["other_label"] for row in found} <= {"neg", "pos"}
+    assert {(row["predicted_label"], row["when"]) for row in found} == {("old", "3")}
+
+
+def test_nothing_answered_is_a_failure_to_a_script(predictor, tmp_path):
+    write(tmp_path / "in.jsonl", [{"text": ""}, {"body": "good"}])
+    command = [
+        "predict",
+        str(tmp_path / "model"),
+        str(tmp_path / "in.jsonl"),
+        "-o",
+        str(tmp_path / "out.csv"),
+        "--quiet",
+    ]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 1
+    assert "row 1: column 'text' is empty\nrow 2: has no column 'text'\n2 bad rows" in done.stderr
+
+
+def test_parquet_keeps_late_columns_and_may_be_empty(predictor, tmp_path):
     late = write(tmp_path / "late.jsonl", [{"text": "good"}, {"text": "bad", "late": 1}])
     predict_file(predictor, late, tmp_path / "late.parquet")
     assert [row["late"] for row in rows_of(tmp_path / "late.parquet")] == [None, 1]

@@ -13,6 +13,7 @@ from datamux.evaluate.contenders import FromTexts
 from datamux.inference.export import Parity, _refuse, _same_answers, export_model
 from datamux.inference.exported import ExportedRuntime
 from datamux.inference.texts import Texts
+from datamux.zoo.sentences import OPINIONS
 
 SENTENCES = ["good film", "the plot was very bad .", "anna lives in paris", "a film", "bad", "not good , not bad"]
 TEXTS = [f"{text}{more}" for more in ("", " .", " at acme", " is", " was not very good") for text in SENTENCES]
@@ -278,12 +279,17 @@ def test_a_wrong_export_is_not_written(folder, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_int8_keeps_the_answers(folder, tmp_path):
-    export_model(str(folder), tmp_path / "int8", int8=True)
+@pytest.mark.parametrize("group_size", [1, 20])
+def test_int8_keeps_the_answers(tmp_path, group_size):
+    """Of a model that has learned something, on every processor: those of random weights hang on rounding."""
+    found = export_model("sentiment", tmp_path / "int8", int8=True)
+    assert max(parity.largest_difference for parity in found) < 0.2
     card = json.loads((tmp_path / "int8" / "export.json").read_text())
     assert card["int8"]
-    alike = zip(datamux.load(tmp_path / "int8")(TEXTS), datamux.load(folder)(TEXTS), strict=True)
-    assert sum(one["label"] == other["label"] for one, other in alike) >= 0.9 * len(TEXTS)
+    ours = datamux.load(tmp_path / "int8")(OPINIONS, group_size=group_size)
+    theirs = datamux.load("sentiment")(OPINIONS, group_size=group_size)
+    assert sum(one["label"] == other["label"] for one, other in zip(ours, theirs, strict=True)) >= 0.95 * len(OPINIONS)
+    assert [one["score"] for one in ours] == pytest.approx([other["score"] for other in theirs], abs=0.1)
     with pytest.raises(ValueError, match="is exported"):
         datamux.load(tmp_path / "int8", bf16=True)
 

@@ -65,7 +65,8 @@ def test_a_card_says_what_a_user_must_know(name):
 def test_a_card_is_what_its_records_say(name):
     card = CARDS[name]
     record = read_record(cards.quality_record(name))
-    assert cards.make_card(name, record, card["parameters"]) == card
+    packed = read_record(cards.packed_record(name))
+    assert cards.make_card(name, record, packed, card["parameters"]) == card
     assert cards.as_markdown(name, card) == (HOME / name / "README.md").read_text()
 
 
@@ -77,7 +78,7 @@ def test_a_card_says_how_it_was_measured_and_made(name):
         assert f"| {speed['texts_a_second']:,.0f} |" in page
     assert f"{card['hardware']['cores']} cores of an {card['hardware']['cpu']}" in page
     assert ("mean over 3 random groupings" in page) == (card["num_instances"] > 1)
-    assert "in bf16" in page
+    assert f"once, in {'bf16' if card['bf16'] else 'fp32'}, commit" in page
     assert f"One seed ({card['training']['seed']})" in page
     for part in card["training"]["stages"]:
         assert f"{part['minutes']:.0f} minutes" in page

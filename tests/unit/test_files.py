@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from datamux.tasks.files import BadFile, check_columns, iterate_rows, read_lines, read_rows
+from datamux.tasks.files import BadFile, check_columns, iterate_lines, iterate_rows, read_lines, read_rows
 
 ROWS = [{"text": "good, really", "label": "1"}, {"text": 'he said "no"', "label": "0"}]
 
@@ -70,11 +70,27 @@ def test_a_header_that_is_not_utf_8(tmp_path):
         read_rows(tmp_path / "a.csv")
 
 
-def test_a_quote_that_never_closes_says_which_lines_it_took(tmp_path):
-    (tmp_path / "a.csv").write_text('id,text\n1,good\n2,"never closed\n3,fine\n')
-    *_, (row, problem) = iterate_rows(tmp_path / "a.csv")
-    assert row == {"lines": [3, 4]}
+@pytest.mark.parametrize("after", ['3,fine\n4,"two\nlines"\n', '3,"fine"\n4,"two\nlines"\n'])
+def test_a_quote_that_never_closes_costs_its_own_line_alone(tmp_path, after):
+    (tmp_path / "a.csv").write_text('id,text\n1,good\n2,"never closed\n' + after)
+    (_, good), (row, problem), *others = iterate_rows(tmp_path / "a.csv")
+    assert good is None
+    assert row == {"line": '2,"never closed'}
     assert problem.startswith("is not well-formed")
+    assert others == [({"id": "3", "text": "fine"}, None), ({"id": "4", "text": "two\nlines"}, None)]
+
+
+def test_fields_without_a_name_are_kept_beside_a_column_called_extra(tmp_path):
+    (tmp_path / "a.csv").write_text("id,extra\n1,d,e,f\n")
+    ((row, problem),) = iterate_rows(tmp_path / "a.csv")
+    assert row == {"id": "1", "extra": "d", "_extra": ["e", "f"]}
+    assert problem == "has 4 fields, and the header 2"
+
+
+def test_a_byte_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
+    with (tmp_path / "a.txt").open(encoding="utf-8", errors="surrogateescape") as lines:
+        assert list(iterate_lines(lines)) == [({"text": "caf\ufffd"}, "is not UTF-8: byte 0xe9 at letter 4")]
 
 
 def test_missing_files_and_columns(tmp_path):

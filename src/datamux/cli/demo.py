@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from datamux.cli.options import AsJson
-from datamux.cli.output import show_table
+from datamux.cli.output import check_can_draw_into, show_table
 
 if TYPE_CHECKING:
     from datamux.evaluate.demo import Shown
 
+OTHER = " *"  # behind an answer that is not the plain model's
 WIDTH = 76  # letters of a text that are shown
 NEXT = """Next:
   {datamux} demo "A text of yours." "And another."     the same with your texts
   {datamux} predict sentiment IN.csv -o OUT.csv         a whole file
   {datamux} train --train YOURS.csv --text TEXT --label LABEL --num-instances 10      your own classifier or tagger"""
+RIVALS = "A smaller plain model may be faster still, and lose less: `datamux frontier` measures both on your rows."
 TRAIN = "pip install 'datamux[train]' (in a checkout: '.[train]')"
 
 
@@ -32,13 +34,15 @@ def demo(
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring, at most.")] = 3,
     limit: Annotated[
-        float, typer.Option(help="About how many seconds measuring one model may take; fewer rounds, if need be.")
+        float,
+        typer.Option(min=0.1, help="About how many seconds measuring one model may take; fewer rounds, if need be."),
     ] = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Answer texts with the shipped models, many texts a pass, beside the plain models; then measure both here."""
-    if not plot.parent.is_dir():
-        raise ValueError(f"no such folder for the plot: {plot.parent}")
+    check_can_draw_into(plot)
+    if any(not text.strip() for text in texts or []):
+        raise ValueError("a text is empty; leave it out")
     with _progress("loading the models"):
         from datamux.evaluate.demo import SENTENCES, answer_texts, draw_demo, load_pair, measure_speed
 
@@ -61,7 +65,7 @@ def demo(
         draw_demo(shown, plot)
         typer.echo(f"drawn: {plot}", err=True)
     if not as_json:
-        typer.echo(_next_steps())
+        typer.echo(f"{RIVALS}\n{_next_steps()}")
 
 
 def _next_steps() -> str:
@@ -90,23 +94,29 @@ def _print_answers(one: "Shown") -> None:
         f"\n{one.name}: {len(one.texts)} texts, {one.group_size} in every pass"
         + (f" ({one.company} of ours among them)" if one.company else "")
     )
+    from datamux.evaluate.demo import bare
+
     rows = [
-        (_short(text), _words(plain), _words(mixed))
+        (_short(text), _words(plain), _words(mixed) + (OTHER if bare(plain) != bare(mixed) else ""))
         for text, plain, mixed in zip(one.texts, one.plain, one.mixed, strict=True)
     ]
     show_table(("text", "plain model", f"{one.group_size} a pass"), rows)
-    typer.echo(f"{one.equal:.0%} of the answers are those of the plain model.\n")
+    typer.echo(f"{one.equal:.0%} of the answers are those of the plain model;{OTHER} marks the others.\n")
 
 
 def _print_speed(one: "Shown", measured_on: str) -> None:
     rows = [
-        (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})",
-         f"{100 * r['score']:.1f}")
+        (r["name"], f"{r['rate']:,.0f}", f"{r['ratio']:.1f}x" + _range(r), f"{100 * r['score']:.1f}")
         for r in one.speeds
-    ]  # fmt: skip
+    ]
     show_table((one.name, "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
     rounds = len(one.speeds[0]["rates"])
     typer.echo(f"{measured_on}, over and over, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
+
+
+def _range(row: dict[str, Any]) -> str:
+    """The lowest and the highest of several rounds."""
+    return f" ({row['lowest']:.1f} to {row['highest']:.1f})" if len(row["rates"]) > 1 else ""
 
 
 def _short(text: str) -> str:

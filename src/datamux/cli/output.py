@@ -7,6 +7,10 @@ from typing import Any
 
 import typer
 
+from datamux.errors import check_choice
+
+PLOTS = (".png", ".svg", ".pdf", ".jpg")
+
 
 def keep(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
     """Write the run record where one is wanted, and print it if JSON is."""
@@ -33,3 +37,12 @@ def check_can_draw(plot: Path | None) -> None:
     """Say that matplotlib is missing before anything is measured, not after."""
     if plot is not None:
         import matplotlib  # noqa: F401
+
+        check_can_draw_into(plot)
+
+
+def check_can_draw_into(plot: Path) -> None:
+    """The folder must be there, and the ending one that can be drawn."""
+    check_choice("the ending of a plot", plot.suffix.lower(), PLOTS)
+    if not plot.parent.is_dir():
+        raise ValueError(f"no such folder for the plot: {plot.parent}")

@@ -43,7 +43,7 @@ class Shown:
     @property
     def equal(self) -> float:
         """The share of texts with the same answer, scores aside."""
-        return fmean(_bare(one) == _bare(other) for one, other in zip(self.plain, self.mixed, strict=True))
+        return fmean(bare(one) == bare(other) for one, other in zip(self.plain, self.mixed, strict=True))
 
 
 def load_pair(name: str) -> Pair:
@@ -110,8 +110,8 @@ def draw_demo(shown: Sequence[Shown], file: Path) -> None:
     pyplot.close(figure)
 
 
-def _bare(answer: Any) -> Any:
+def bare(answer: Any) -> Any:
     """An answer without its scores."""
     if isinstance(answer, dict):
         return {key: value for key, value in answer.items() if key != "score"}
-    return [_bare(part) for part in answer]
+    return [bare(part) for part in answer]

@@ -1,5 +1,6 @@
 """Configuration, tokenizer and model by name: a shipped model (`datamux ls models`), a folder, or a name on the Hub."""
 
+import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.hub.multiplex import TASKS
-from datamux.zoo import find_model
+from datamux.zoo import find_model, shipped_models
 
 
 @contextmanager
@@ -39,9 +40,20 @@ def named(name: str | Path) -> Iterator[None]:
         seen = (error, error.__cause__)
         unknown = any(isinstance(one, HFValidationError | RepositoryNotFoundError) for one in seen)
         if unknown and not any(isinstance(one, GatedRepoError) for one in seen):
-            raise FileNotFoundError(f"no such folder or Hub name: {name}") from error
+            raise FileNotFoundError(f"no such folder or Hub name: {name}{_hint(name)}") from error
         said = str(error).strip().split("\n")[0]
-        raise FileNotFoundError(f"no such folder: {name}; and it could not be loaded from the Hub: {said}") from error
+        raise FileNotFoundError(
+            f"no such folder: {name}{_hint(name)}; and it could not be loaded from the Hub: {said}"
+        ) from error
+
+
+def _hint(name: str | Path) -> str:
+    """The models of the package, and which of them may have been meant; a path or OWNER/NAME means none of them."""
+    if "/" in str(name) or "\\" in str(name):
+        return ""
+    known = list(shipped_models())
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return (f"; did you mean {near[0]!r}?" if near else "") + f" (in the package: {', '.join(known)})"
 
 
 def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
@@ -50,6 +62,11 @@ def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:
+    folder = Path(find_model(name))
+    if folder.is_dir() and not (folder / "config.json").exists():
+        inner = [file.parent.relative_to(folder) for file in sorted(folder.glob("*/model/config.json"))]  # of a run
+        hint = f"; there is one in {folder / inner[-1]}" if inner else ""
+        raise FileNotFoundError(f"{name} holds no model: it has no config.json{hint}")
     with named(name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(find_model(name))
     return config

@@ -166,8 +166,9 @@ def write_exported(runtime: TorchRuntime, folder: Path, to: str, *, int8: bool) 
         del graph.graph.value_info[:]  # the exporter's notes on inner shapes are stale where it turned a weight round
         onnx.save(graph, full)
         # Word vectors stay as they are: they cost no arithmetic, and everything is a sum of them.
-        options = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True, "weight_type": QuantType.QInt8}
-        quantize_dynamic(str(full), str(file), **options)
+        # A processor without VNNI adds pairs of products in 16 bits, which overflow unless weights have seven.
+        options = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True, "reduce_range": True}
+        quantize_dynamic(str(full), str(file), weight_type=QuantType.QInt8, **options)
         full.unlink()
     if to == "openvino":
         import openvino

@@ -20,6 +20,7 @@ from datamux.inference.texts import Text
 from datamux.inference.writing import OUTPUTS, write_parquet, write_rows
 from datamux.tasks.files import BadFile, Row, header_of, iterate_lines, iterate_rows, need_pyarrow, wrong_bytes
 
+PREFIX = "predicted_"
 SHOWN = 5  # bad rows that are told at the end
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -51,17 +52,22 @@ def predict_file(
     *,
     text: Sequence[str] = ("text",),
     group_size: int | None = None,
+    prefix: str = PREFIX,
     progress: bool = False,
     settings: dict[str, Any] | None = None,
 ) -> Done:
-    """Answer every row of `source` into `output`. `settings` is what must be the same for a run to be gone on with."""
-    check_before(predictor, source, output, text, group_size)  # a mistake shall leave no journal
+    """Answer every row of `source` into `output`, in columns whose names begin with `prefix`.
+
+    `settings` is what must be the same for a run to be gone on with.
+    """
+    answers = answer_columns(predictor, prefix)
+    check_before(predictor, source, output, text, group_size, answers)  # a mistake shall leave no journal
     journal = journal_of(output)
-    about = {"source": identity(source), "text": list(text), "group_size": group_size, **(settings or {})}
+    about = {"source": identity(source), "text": list(text), "group_size": group_size, "prefix": prefix}
     with claimed(journal):
-        before = open_journal(journal, about)
-        _answer_into(journal, predictor, source, text, group_size, progress, before)
-        return finish(source, output, journal, len(before), answer_columns(predictor))
+        before = open_journal(journal, about | (settings or {}))
+        _answer_into(journal, predictor, source, text, group_size, answers, progress, before)
+        return finish(source, output, journal, len(before), answers)
 
 
 def _answer_into(
@@ -70,6 +76,7 @@ def _answer_into(
     source: Path,
     text: Sequence[str],
     group_size: int | None,
+    answers: Sequence[str],
     progress: bool,
     before: set[int],
 ) -> None:
@@ -88,11 +95,18 @@ def _answer_into(
             if item.problem:
                 line |= {"bad": item.problem, "row": item.row}
             else:
-                line["out"] = item.row | as_columns(answer, token_level=predictor.token_level)
+                line["out"] = item.row | as_columns(answer, answers)
             lines.write(json.dumps(line, default=str) + "\n")
 
 
-def check_before(predictor: Predictor, source: Path, output: Path, text: Sequence[str], group_size: int | None) -> None:
+def check_before(
+    predictor: Predictor,
+    source: Path,
+    output: Path,
+    text: Sequence[str],
+    group_size: int | None,
+    answers: Sequence[str],
+) -> None:
     """What can be seen to be wrong before the first answer."""
     if output.suffix.lower() not in OUTPUTS:
         raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
@@ -111,6 +125,7 @@ def check_before(predictor: Predictor, source: Path, output: Path, text: Sequenc
     next(read_items(source, text), None)  # is it a file that can be read?
     if source.suffix.lower() != ".txt":
         _check_columns(source, text)
+        _check_free(source, answers)
 
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
@@ -127,21 +142,20 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
 
 
-def as_columns(answer: Any, *, token_level: bool) -> Row:
-    """An answer as columns, under names that a file of its own will hardly have."""
-    if isinstance(answer, dict):
-        return {"predicted_label": answer["label"], "predicted_score": answer["score"]}
-    return {"predicted_spans" if token_level else "predicted_labels": answer}
+def as_columns(answer: Any, columns: Sequence[str]) -> Row:
+    """An answer as the columns of `answer_columns`."""
+    parts = (answer["label"], answer["score"]) if isinstance(answer, dict) else (answer,)
+    return dict(zip(columns, parts, strict=True))
 
 
-def answer_columns(predictor: Predictor) -> list[str]:
-    """The columns that answers go to."""
+def answer_columns(predictor: Predictor, prefix: str = PREFIX) -> list[str]:
+    """The columns that answers go to, under names that a file of its own will hardly have."""
     if predictor.token_level:
-        return ["predicted_spans"]
+        return [f"{prefix}spans"]
     several = predictor.problem == "multi_label_classification" or (
         predictor.problem == "regression" and len(predictor.names) > 1
     )
-    return ["predicted_labels"] if several else ["predicted_label", "predicted_score"]
+    return [f"{prefix}labels"] if several else [f"{prefix}label", f"{prefix}score"]
 
 
 def finish(source: Path, output: Path, journal: Path, before: int, answers: Sequence[str]) -> Done:
@@ -157,7 +171,7 @@ def finish(source: Path, output: Path, journal: Path, before: int, answers: Sequ
     if output.suffix.lower() == ".parquet":
         write_parquet(part, rows, source, [line["n"] for line in good], header, answers)
     else:
-        columns = [] if rows else [*(name for name in header if name not in answers), *answers]
+        columns = [] if rows else [*header, *answers]
         with part.open("w", encoding="utf-8", newline="") as handle:
             write_rows(handle, output.suffix.lower(), rows, columns)
     part.replace(output)
@@ -224,10 +238,22 @@ def _check_columns(source: Path, columns: Sequence[str]) -> None:
             raise BadFile(source, f"no such column; there are: {', '.join(known)}; choose with --text", None, column)
 
 
+def _check_free(source: Path, answers: Sequence[str]) -> None:
+    """Answers shall not replace what a file holds already, for example those of another model."""
+    lines = source.suffix.lower() == ".jsonl"
+    names = (row for row, problem in iterate_rows(source) if problem is None) if lines else [header_of(source)]
+    for known in names:
+        for column in answers:
+            if column in known:
+                raise BadFile(source, "is where an answer would go; choose other names with --prefix", None, column)
+
+
 def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
     """What is wrong with the texts of a row, if anything. A tagger takes lists of words as well."""
     for column in columns:
-        value = row.get(column)
+        if column not in row:
+            return f"has no column {column!r}"
+        value = row[column]
         words = token_level and isinstance(value, list) and all(isinstance(word, str) for word in value)
         if value is None or value == [] or ((isinstance(value, str) or words) and not "".join(value).strip()):
             return f"column {column!r} is empty"

@@ -32,10 +32,14 @@ def open_journal(journal: Path, about: dict[str, Any]) -> set[int]:
         return set()
     if len(whole) < len(content):
         os.truncate(journal, len(whole))
-    if json.loads(header) != json.loads(json.dumps(about)) or about["source"] == [str(STDIN)]:
+    kept, now = json.loads(header), json.loads(json.dumps(about))
+    others = [name for name in sorted(now.keys() | kept.keys()) if now.get(name) != kept.get(name)]
+    if about["source"] == [str(STDIN)]:
+        others = ["stdin"]
+    if others:
+        what = f"another {', '.join(others)}"
         raise ValueError(
-            f"{journal} was left by a run with another input or other settings (stdin always is another); "
-            f"remove it to start anew: {header.decode()}"
+            f"{journal} was left by a run with {what}; remove it to start anew, or repeat that run to go on"
         )
     return {json.loads(line)["n"] for line in lines}
 

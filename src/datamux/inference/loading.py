@@ -44,5 +44,8 @@ def load_runtime(
         auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
         with without_bars():
             model = auto.from_pretrained(name, dtype=torch.float32)
-    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, AssertionError) as error:  # whichever torch has for an unknown and for an absent one
+        raise ValueError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
     return TorchRuntime(model, bf16=bf16, compiled=compiled, filler=filler), config, token_level

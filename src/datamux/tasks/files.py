@@ -7,6 +7,7 @@ import csv
 import gzip
 import json
 import lzma
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -108,7 +109,9 @@ def wrong_bytes(*texts: str) -> str | None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            return f"is not UTF-8: {error}"
+            byte = ord(text[error.start]) - 0xDC00
+            what = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else "half a character"
+            return f"is not UTF-8: {what} at letter {error.start + 1}"
     return None
 
 
@@ -131,16 +134,21 @@ def _read_jsonl(file: Path) -> Iterator[tuple[Row, str | None]]:
 
 def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
-        reader = _csv_reader(file, handle)
+        lines = _Lines(handle)
+        reader = _csv_reader(file, lines)
         header = _csv_header(file, reader)
+        spare = "extra"  # where fields go that the header has no name for
+        while spare in header:
+            spare = f"_{spare}"
         while True:
-            start = reader.line_num + 1
+            lines.begin_row()
             try:
                 cells = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:
-                yield {"lines": [start, reader.line_num]}, f"is not well-formed: {error}"
+            except csv.Error as error:  # a quote that nobody closes takes all that follows with it
+                yield {"line": printable(lines.put_back().rstrip("\r\n"))}, f"is not well-formed: {error}"
+                reader = _csv_reader(file, lines)
                 continue
             if not cells:
                 continue
@@ -149,12 +157,36 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
                 problem = problem or f"has {len(cells)} fields, and the header {len(header)}"
             cells = [printable(cell) for cell in cells] if problem else cells
             row: Row = dict(zip(header, cells, strict=False))
-            yield (row | {"extra": cells[len(header) :]} if len(cells) > len(header) else row), problem
+            yield (row | {spare: cells[len(header) :]} if len(cells) > len(header) else row), problem
 
 
-def _csv_reader(file: Path, handle: IO[str]) -> Any:
+class _Lines:
+    """The lines of a file, of which those of the present row can be had again."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines, self.again, self.taken = iter(lines), deque[str](), list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self.again.popleft() if self.again else next(self.lines)
+        self.taken.append(line)
+        return line
+
+    def begin_row(self) -> None:
+        self.taken.clear()
+
+    def put_back(self) -> str:
+        """The first line of the row; the others come again."""
+        first, *others = self.taken
+        self.again.extendleft(reversed(others))
+        return first
+
+
+def _csv_reader(file: Path, lines: Iterable[str]) -> Any:
     csv.field_size_limit(2**31 - 1)  # a long text is still a text
-    return csv.reader(handle, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
+    return csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
 
 
 def _csv_header(file: Path, reader: Any) -> list[str]:
