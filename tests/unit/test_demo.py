@@ -138,3 +138,28 @@ def test_the_next_steps_can_be_typed_as_they_stand(monkeypatch):
     monkeypatch.setattr(command.shutil, "which", lambda name: "/usr/bin/datamux")
     monkeypatch.setattr(command, "find_spec", lambda name: "found")
     assert command._next_steps().splitlines()[-1].startswith("  datamux train --train YOURS.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--plot", "demo.xyz"], "unknown ending of a plot '.xyz'; allowed: .jpg, .pdf, .png, .svg"),
+        (["--plot", "nowhere/demo.png"], "no such folder for the plot: nowhere"),
+        (["good", " "], "a text is empty"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_before_anything_is_loaded(given, message, monkeypatch):
+    monkeypatch.setattr(demo, "load_pair", None)
+    done = CliRunner().invoke(app, ["demo", *given])
+    assert message in str(done.exception)
+
+
+def test_answers_that_differ_are_marked(capsys):
+    from datamux.cli import demo as command
+
+    good, bad = {"label": "good", "score": 0.9}, {"label": "bad", "score": 0.9}
+    command._print_answers(demo.Shown("toy", "accuracy", 3, ["one", "two"], [good, good], [good, bad]))
+    said = capsys.readouterr().out
+    assert "bad 90% *" in said
+    assert "good 90% *" not in said
+    assert "50% of the answers are those of the plain model; * marks the others" in said

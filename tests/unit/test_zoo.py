@@ -52,3 +52,26 @@ def test_they_are_listed_with_their_scores(shipped):
 def test_none_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(zoo, "HOME", tmp_path)
     assert CliRunner().invoke(app, ["ls", "models"]).stdout == "no models\n"
+
+
+def test_a_mistyped_name_is_met_with_the_nearest(shipped):
+    with pytest.raises(FileNotFoundError, match=r"toyy; did you mean 'toy'\? \(in the package: toy\)"):
+        datamux.load("toyy")
+    with pytest.raises(FileNotFoundError) as found:
+        datamux.load("somebody/toyy")
+    assert "in the package" not in str(found.value)
+
+
+def test_a_folder_without_a_model_is_said_to_be_one(shipped, tmp_path):
+    (tmp_path / "run/task/model").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"run holds no model: it has no config\.json$"):
+        datamux.load("run")
+    (tmp_path / "run/task/model/config.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r"there is one in run/task/model"):
+        datamux.load("run")
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_a_device_that_cannot_be_used_is_named(shipped, device):
+    with pytest.raises(ValueError, match=f"device '{device}' cannot be used"):
+        datamux.load("toy", device=device)

@@ -43,6 +43,6 @@ def check_can_draw(plot: Path | None) -> None:
 
 def check_can_draw_into(plot: Path) -> None:
     """The folder must be there, and the ending one that can be drawn."""
-    check_choice("the ending of a plot", plot.suffix.lower(), PLOTS)
+    check_choice("ending of a plot", plot.suffix.lower(), PLOTS)
     if not plot.parent.is_dir():
         raise ValueError(f"no such folder for the plot: {plot.parent}")
