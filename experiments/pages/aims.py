@@ -23,6 +23,7 @@ DROPS = (
     ("conll2003", "scratch-n20", "scratch-plain", TAGS),
     ("conll2003", "scratch-n20-masked-words-3000-steps", "scratch-plain", TAGS),
     ("conll2003", "taught-n20", "scratch-plain", TAGS),
+    ("conll2003", "taught-n20", "scratch-plain-3000-steps", TAGS),
     ("conll2003", "taught-n20", "taught-plain-task-rows", TAGS),
     ("conll2003", "taught-n20", "taught-plain", TAGS),
     *((task, "scratch-n20", "scratch-plain", SENTIMENT) for task in ("qqp", "qnli", "mnli")),
