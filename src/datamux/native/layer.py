@@ -84,7 +84,7 @@ class _Layer(torch.autograd.Function):
         squash: bool,
     ) -> Tensor:
         shape = _shape(maps, weight, groups, padding, stride, pool, squash)
-        maps, weight = maps.contiguous(), weight.contiguous()
+        maps, weight, bias = maps.contiguous(), weight.contiguous(), None if bias is None else bias.contiguous()
         height = (shape.height + 2 * padding - shape.kernel) // stride + 1
         width = (shape.width + 2 * padding - shape.kernel) // stride + 1
         kept = (shape.blocks, len(weight), height // (1 + pool), width // (1 + pool), LANES)
