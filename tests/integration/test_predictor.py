@@ -292,6 +292,8 @@ def test_int8_keeps_the_answers(tmp_path, group_size):
     assert [one["score"] for one in ours] == pytest.approx([other["score"] for other in theirs], abs=0.1)
     with pytest.raises(ValueError, match="is exported"):
         datamux.load(tmp_path / "int8", bf16=True)
+    with pytest.raises(ValueError, match="is exported"):
+        datamux.load(tmp_path / "int8", device="cuda")
 
 
 def test_parity_sees_what_is_wrong():

@@ -143,7 +143,7 @@ def test_the_next_steps_can_be_typed_as_they_stand(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--plot", "demo.xyz"], "unknown ending of a plot '.xyz'; allowed: .jpg, .pdf, .png, .svg"),
+        (["--plot", "demo.xyz"], "unknown ending of a plot '.xyz'; allowed: .jpeg, .jpg, .pdf, .png, .svg"),
         (["--plot", "nowhere/demo.png"], "no such folder for the plot: nowhere"),
         (["good", " "], "a text is empty"),
     ],

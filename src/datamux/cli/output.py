@@ -9,7 +9,7 @@ import typer
 
 from datamux.errors import check_choice
 
-PLOTS = (".png", ".svg", ".pdf", ".jpg")
+PLOTS = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 
 
 def keep(found: dict[str, Any], record: Path | None, as_json: bool) -> None:

@@ -31,8 +31,10 @@ def load_runtime(
     config = load_config(name)
     exported = load_exported(Path(name), config)
     if exported is not None:
-        if bf16 or compiled or filler != "nothing":
-            raise ValueError(f"{name} is exported: half precision, compiling and fillers are for the original model")
+        if bf16 or compiled or filler != "nothing" or device not in (None, "cpu"):
+            raise ValueError(
+                f"{name} is exported: half precision, compiling, fillers and devices are for the original model"
+            )
         return exported, config, exported.token_level
     if config.model_type == MuxConfig.model_type:
         model: PreTrainedModel = load_model(name)
