@@ -1,4 +1,4 @@
-"""Compiles `layer.cpp` for this processor, once, and loads it. None where that cannot be done.
+"""Compiles the C++ beside it for this processor, once, and loads it. None where that cannot be done.
 
 The library is kept in the user's cache folder under a name made from the source and the processor.
 """
@@ -13,7 +13,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("layer.cpp")
+from torch import Tensor
+
+SOURCES = [Path(__file__).with_name(name) for name in ("layer.cpp", "step.cpp")]
+HEADER = Path(__file__).with_name("layer.h")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
@@ -29,14 +32,27 @@ def library() -> ctypes.CDLL | None:
         return None
 
 
+def loaded() -> ctypes.CDLL:
+    found = library()
+    if found is None:
+        raise RuntimeError("native layers need a C++ compiler; without one, leave them switched off")
+    return found
+
+
+def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
+    """To the numbers of a contiguous tensor; null for none."""
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
 def _compiled(compiler: str) -> Path:
-    made_of = "\0".join((SOURCE.read_text(), compiler, *FLAGS, _processor()))
-    file = _folder() / f"layer-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
+    texts = [file.read_text() for file in (HEADER, *SOURCES)]
+    made_of = "\0".join((*texts, compiler, *FLAGS, _processor()))
+    file = _folder() / f"native-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             part = Path(folder, file.name)
-            subprocess.run([compiler, *FLAGS, "-o", str(part), str(SOURCE)], check=True, capture_output=True)
+            subprocess.run([compiler, *FLAGS, "-o", part, *SOURCES], check=True, capture_output=True)
             part.replace(file)  # at once: another process may be about to load it
     return file
 

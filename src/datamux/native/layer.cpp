@@ -7,46 +7,9 @@
 // a pixel is one on eight instances, and no map is too small for it. `groups` sets of maps have weights of their own.
 // Knows nothing of torch. Sizes are checked by the caller.
 
+#include "layer.h"
+
 #include <cstring>
-#include <type_traits>
-#include <vector>
-
-typedef float V __attribute__((vector_size(32)));
-typedef int I __attribute__((vector_size(32)));
-
-struct Shape {
-    int blocks, groups, in_maps, height, width, out_maps, kernel, padding, stride, pool, tanh;
-    int out_height() const { return (height + 2 * padding - kernel) / stride + 1; }
-    int out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
-};
-
-template <int N>
-using Count = std::integral_constant<int, N>;
-
-static inline V all(float value) { return V{} + value; }
-
-static inline V exponential(V t) {
-    const V magic = all(12582912.0f);  // adding it rounds to a whole number
-    V rounded = t * 1.44269504f + magic;
-    V whole = rounded - magic;
-    V r = t - whole * 0.693359375f + whole * 2.12194440e-4f;
-    V p = all(1.9875691e-4f);
-    p = p * r + 1.3981999e-3f;
-    p = p * r + 8.3334519e-3f;
-    p = p * r + 4.1665796e-2f;
-    p = p * r + 1.6666665e-1f;
-    p = p * r + 0.5f;
-    p = p * r * r + r + 1.0f;
-    I bits = (__builtin_convertvector(whole, I) + 127) << 23;
-    return p * (V)bits;
-}
-
-static inline V tanh_of(V x) {
-    x = x > 9.0f ? all(9.0f) : x;
-    x = x < -9.0f ? all(-9.0f) : x;
-    V e = exponential(x + x);
-    return (e - 1.0f) / (e + 1.0f);
-}
 
 // OB maps by XB pixels of a row, kept in registers.
 template <int K, int OB, int XB>
@@ -183,11 +146,6 @@ static void gradient(const V* in, int plane, int row, int in_maps, int stride, c
     }
 }
 
-static V* room(std::vector<V>& memory, size_t size) {
-    if (memory.size() < size) memory.resize(size);
-    return memory.data();
-}
-
 static thread_local std::vector<V> padded_memory, sums_memory, grad_memory;
 
 // The maps with a border of zeros around them; as they are where there is none.
@@ -267,8 +225,6 @@ extern "C" void layer_forward(const Shape* shape, const float* input, const floa
         }
 }
 
-// `turned` holds the weights as the way back needs them: [groups][in maps][out maps][kernel mirrored]. Any of the three
-// gradients may be null. The gradient of the input asks for a stride of 1.
 extern "C" void layer_backward(const Shape* shape, const float* input, const float* turned, const float* output,
                                const int* where, const float* grad, float* grad_input, float* grad_weight,
                                float* grad_bias) {

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from datamux.native.build import library
+from datamux.native.build import library, loaded, pointer
 
 LANES = 8  # instances side by side
 KERNELS = (3, 4, 5)
@@ -133,8 +133,4 @@ def _shape(maps: Tensor, weight: Tensor, groups: int, padding: int, stride: int,
 
 
 def _call(name: str, shape: _Shape, *tensors: Tensor | None) -> None:
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("native layers need a C++ compiler; without one, leave them switched off")
-    pointers = [ctypes.c_void_p(None if tensor is None else tensor.data_ptr()) for tensor in tensors]
-    getattr(loaded, name)(ctypes.byref(shape), *pointers)
+    getattr(loaded(), name)(ctypes.byref(shape), *(pointer(tensor) for tensor in tensors))

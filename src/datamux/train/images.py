@@ -12,8 +12,8 @@ the training images first.
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeGuard, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from datamux.errors import check_at_least_one, check_choice
 from datamux.model import Multiplexed
 from datamux.tasks.images import Images
+from datamux.train.quick_steps import QuickSteps
 
 Loss = Literal["squared", "cross_entropy"]
 Optimiser = Literal["sgd", "adamw"]
@@ -83,6 +84,9 @@ def train_on_images(
     fit = getattr(getattr(model, "multiplexer", None), "fit", None)
     if fit is not None:
         fit(data.train_images)
+    quick = None
+    if _can_be_quick(model, protocol):
+        quick = QuickSteps(model, data.train_images, data.train_labels, protocol.rate)
     optimiser = _optimiser(model, protocol)
     schedule = None
     if protocol.schedule != "fixed":
@@ -91,13 +95,16 @@ def train_on_images(
     model.train()
     for step in range(1, protocol.total + 1):
         rows = torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator)
-        images, labels = data.train_images.index_select(0, rows), data.train_labels.index_select(0, rows)
-        if protocol.shift:
-            images = shifted(images, protocol.shift, generator)
-        loss = loss_of(model(images), labels, n, protocol)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        if quick is not None:
+            quick(rows)
+        else:
+            images, labels = data.train_images.index_select(0, rows), data.train_labels.index_select(0, rows)
+            if protocol.shift:
+                images = shifted(images, protocol.shift, generator)
+            loss = loss_of(model(images), labels, n, protocol)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
         if schedule is not None:
             schedule.step()
         if average is not None:
@@ -105,8 +112,9 @@ def train_on_images(
         if step % TOLD == 0:
             progress(TOLD)
     progress(protocol.total % TOLD)
-    if average is not None:
-        average.keep()
+    for kept in (quick, average):
+        if kept is not None:
+            kept.keep()
     model.eval()
 
 
@@ -167,6 +175,12 @@ class _Average:
     def keep(self) -> None:
         for p, kept in zip(self.model.parameters(), self.kept, strict=True):
             p.data.copy_(kept)
+
+
+def _can_be_quick(model: nn.Module, protocol: Protocol) -> TypeGuard[Multiplexed]:
+    paper = replace(PAPER, rate=protocol.rate, groups=protocol.groups)
+    as_paper = replace(protocol, steps=PAPER.steps, epochs=PAPER.epochs) == paper
+    return as_paper and QuickSteps.can(model, protocol.groups)
 
 
 def _optimiser(model: nn.Module, protocol: Protocol) -> torch.optim.Optimizer:

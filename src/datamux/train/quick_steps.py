@@ -1,0 +1,105 @@
+"""The paper's protocol for the paper's CNN, in less time. The same numbers, to rounding.
+
+after the mixture     one call of C++ a step (`datamux.native.step`)
+a fixed multiplexer   if it is linear, every training image is put through every slot's map once, before the first
+                      step: a mixture is then a sum of rows of a table
+one that learns       mixes as ever, and torch carries the mixture's gradient back to its weights
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from datamux.backbones.base import PlainBackbone
+from datamux.backbones.vision import DigitCnn, Readout
+from datamux.demultiplexers.mlp import MlpDemultiplexer
+from datamux.model import Multiplexed
+from datamux.multiplexers import Multiplexer
+from datamux.native.layer import LANES
+from datamux.native.step import Steps
+
+
+class QuickSteps:
+    """Steps of SGD at a fixed rate on the squared error, summed over slots; `rows` says which images, group by group.
+
+    `keep` puts what was learned into `model`.
+    """
+
+    def __init__(self, model: Multiplexed, images: Tensor, labels: Tensor, rate: float) -> None:
+        self.multiplexer, self.images, self.labels = model.multiplexer, images, labels
+        self.slots = model.num_instances
+        self.steps = Steps(_weights(model), rate)
+        learned = list(model.multiplexer.parameters())
+        self.optimiser = torch.optim.SGD(learned, lr=rate, fused=True) if learned else None
+        self.table = None if learned else _table(model.multiplexer, images)
+        self.first = torch.arange(self.slots) * len(images)  # of each slot's rows in the table
+
+    @staticmethod
+    def can(model: nn.Module, groups: int) -> bool:
+        """Whether this is the paper's CNN, switched to native layers, with as many groups a step as they can take."""
+        return (
+            isinstance(model, Multiplexed)
+            and isinstance(model.backbone, PlainBackbone)
+            and isinstance(model.backbone.module, DigitCnn)
+            and model.backbone.module.native
+            and isinstance(model.demultiplexer, MlpDemultiplexer)
+            and (model.demultiplexer.layers, model.demultiplexer.activation) == (1, "tanh")
+            and isinstance(model.head, Readout)
+            and model.head.tanh
+            and model.bypass is None
+            and model.group_size == model.num_instances
+            and groups % LANES == 0
+        )
+
+    def __call__(self, rows: Tensor) -> None:
+        labels = self.labels.index_select(0, rows)
+        if self.optimiser is None:
+            self.steps(self.mixed(rows), labels, backward=False)
+            return
+        mixture = self.mixed(rows)
+        self.optimiser.zero_grad()
+        mixture.backward(self.steps(mixture.detach(), labels, backward=True))  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+
+    def mixed(self, rows: Tensor) -> Tensor:
+        """(g*n) -> (g c*d)."""
+        groups = rows.view(-1, self.slots)
+        if self.table is None:
+            mixture: Tensor = self.multiplexer(self.images.index_select(0, rows).view(*groups.shape, -1))
+            return mixture
+        return F.embedding_bag(groups + self.first, self.table, mode="sum")
+
+    def keep(self) -> None:
+        self.steps.keep()
+
+
+def _weights(model: Multiplexed) -> dict[str, Tensor]:
+    """By the names that `Steps` gives them."""
+    demultiplexer, head = model.demultiplexer, model.head
+    assert isinstance(demultiplexer, MlpDemultiplexer)
+    assert isinstance(head, Readout)
+    layers = [part for part in model.backbone.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    named = dict(zip(("first", "second", "third", "fourth"), layers, strict=True), readout=head.out)
+    weights: dict[str, Tensor] = {"slots": demultiplexer.weight_in, "slots_bias": demultiplexer.bias_in}
+    for name, layer in named.items():
+        assert layer.bias is not None
+        weights |= {name: layer.weight, f"{name}_bias": layer.bias}
+    return weights
+
+
+@torch.no_grad()
+def _table(multiplexer: Multiplexer, images: Tensor) -> Tensor | None:
+    """What every slot makes of every image, (n*i c*d), scaled as in a full group; None where it does not add up."""
+    n, d = multiplexer.num_instances, images.shape[1]
+    each = torch.zeros(d, n, d)  # a group for every pixel of the slot
+    table = []
+    for slot in range(n):
+        each[:, slot] = torch.eye(d)
+        table.append(images @ multiplexer(each))
+        each[:, slot] = 0.0
+    some = torch.arange(min(64, len(images) // n) * n) % len(images)
+    groups = images[some].view(-1, n, d)
+    added = torch.stack([of_slot[some.view(-1, n)[:, slot]] for slot, of_slot in enumerate(table)]).sum(0)
+    expected = multiplexer(groups)
+    linear = torch.allclose(added, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
+    return torch.cat(table) if linear else None
