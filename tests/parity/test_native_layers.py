@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from datamux.multiplexers.images import Nonlinear
 from datamux.native import build
 from datamux.native.layer import blocked, fits, layer, switch, unblocked
+from datamux.native.nonlinear import nonlinear
 from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.runs import Run, finished, perform
 from datamux.tasks.images import Images
@@ -57,6 +59,37 @@ def test_a_layer_is_torchs(shape):
         torch.autograd.grad(found, learned, grad), torch.autograd.grad(expected, learned, grad), strict=True
     ):
         torch.testing.assert_close(ours, theirs, atol=1e-4 * float(theirs.abs().max()), rtol=1e-4)
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("n", "maps", "published"), [(3, 1, True), (3, 1, False), (2, 4, False), (5, 8, True), (1, 3, False)]
+)
+def test_nonlinear_multiplexing_is_torchs(n, maps, published):
+    torch.manual_seed(0)
+    multiplexer = Nonlinear(n, 400, maps=maps, published=published)
+    images = torch.rand(16, n, 400)
+    grad = torch.randn(16, maps * 400)
+    found = []
+    for native in (False, True):
+        multiplexer.native = native
+        multiplexer.zero_grad()
+        mixture = multiplexer(images)
+        mixture.backward(grad)
+        found.append([mixture.detach(), *(p.grad for p in multiplexer.parameters())])
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-5 * theirs.abs().max().item(), rtol=0)
+
+
+@compiled
+def test_nonlinear_multiplexing_refuses_what_it_cannot_do():
+    images, first, second = torch.rand(8, 2, 20, 20), torch.rand(2, 16, 1, 3, 3), torch.rand(2, 1, 16, 3, 3)
+    with pytest.raises(ValueError, match="do not fit each other or 3 slots"):
+        nonlinear(torch.rand(8, 3, 20, 20), first, None, second, None)
+    with pytest.raises(ValueError, match="groups of 8 in single precision"):
+        nonlinear(images[:5], first, None, second, None)
+    with pytest.raises(ValueError, match="no gradient"):
+        nonlinear(images.requires_grad_(), first, None, second, None).sum().backward()
 
 
 @compiled

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from datamux.multiplexers.base import Multiplexer, Scale, mix_by_matrices
 from datamux.native.layer import blocked, fits, layer, unblocked
+from datamux.native.nonlinear import nonlinear
 from datamux.seeded import gaussian, layer_start
 
 
@@ -189,22 +190,15 @@ class Nonlinear(ImageMultiplexer):
 
     def mix_images(self, images: Tensor, used: Tensor | None) -> Tensor:
         if self.native and used is None and fits(images):
-            return self.mix_natively(images)
+            k = images.shape[1]
+            biases = (None, None) if self.published else (self.first_bias[:k], self.second_bias[:k])
+            return nonlinear(images, self.first[:k], biases[0], self.second[:k], biases[1])
         # A slot at a time stays in the cache, which one grouped convolution does not.
         total = torch.zeros((), dtype=images.dtype, device=images.device)
         for i in range(images.shape[1]):
             part = self.separate(images[:, i : i + 1], i)
             total = total + (part if used is None else part * used[:, i, None, None, None])
         return total
-
-    def mix_natively(self, images: Tensor) -> Tensor:
-        """All slots at once, as groups of a convolution."""
-        k = images.shape[1]
-        first, second = self.first[:k].flatten(0, 1), self.second[:k].flatten(0, 1)
-        bias = (None, None) if self.published else (self.first_bias[:k].flatten(), self.second_bias[:k].flatten())
-        a = layer(blocked(images), first, bias[0], groups=k, padding=1)
-        a = layer(a, second, bias[1], groups=k, padding=1)
-        return unblocked(a.view(len(a), k, self.maps, *a.shape[2:]).sum(1))
 
     def separate(self, images: Tensor, slot: int) -> Tensor:
         """(b 1 side side) -> (b c side side)."""

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-SOURCES = [Path(__file__).with_name(name) for name in ("layer.cpp", "step.cpp")]
-HEADER = Path(__file__).with_name("layer.h")
+SOURCES = sorted(Path(__file__).parent.glob("*.cpp"))
+HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 
 
@@ -45,7 +45,7 @@ def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
 
 
 def _compiled(compiler: str) -> Path:
-    texts = [file.read_text() for file in (HEADER, *SOURCES)]
+    texts = [file.read_text() for file in (*HEADERS, *SOURCES)]
     made_of = "\0".join((*texts, compiler, *FLAGS, _processor()))
     file = _folder() / f"native-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
     if not file.exists():

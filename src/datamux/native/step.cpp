@@ -84,21 +84,6 @@ static void unsquash(V* grad, const V* values, int count) {
     for (int i = 0; i < count; i++) grad[i] *= 1.0f - values[i] * values[i];
 }
 
-// [blocks][units][8] -> [groups][row], a row at least the units.
-static void by_group(const V* values, int units, int blocks, float* rows, int row) {
-    const float* from = (const float*)values;
-    for (int b = 0; b < blocks; b++, from += units * 8, rows += 8 * row)
-        for (int lane = 0; lane < 8; lane++)
-            for (int i = 0; i < units; i++) rows[lane * row + i] = from[i * 8 + lane];
-}
-
-static void by_block(const float* rows, int units, int blocks, V* values) {
-    float* to = (float*)values;
-    for (int b = 0; b < blocks; b++, to += units * 8, rows += 8 * units)
-        for (int i = 0; i < units; i++)
-            for (int lane = 0; lane < 8; lane++) to[i * 8 + lane] = rows[lane * units + i];
-}
-
 // w[r][c] -= rate * sum over groups of left[r] right[c], for RB rows by CB vectors of columns.
 template <int RB, int CB>
 static inline void descend_tile(const V* left, int left_step, const float* right, int row, int blocks, float rate,
