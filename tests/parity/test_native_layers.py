@@ -12,6 +12,7 @@ from datamux.multiplexers.images import Nonlinear
 from datamux.native import build
 from datamux.native.layer import blocked, fits, layer, switch, unblocked
 from datamux.native.nonlinear import nonlinear
+from datamux.native.shrink import shrink_blocked
 from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.runs import Run, finished, perform
 from datamux.tasks.images import Images
@@ -90,6 +91,25 @@ def test_nonlinear_multiplexing_refuses_what_it_cannot_do():
         nonlinear(images[:5], first, None, second, None)
     with pytest.raises(ValueError, match="no gradient"):
         nonlinear(images.requires_grad_(), first, None, second, None).sum().backward()
+
+
+@compiled
+@pytest.mark.parametrize(("side", "size"), [(10, 5), (10, 6), (10, 10), (7, 1), (9, 4)])
+def test_shrinking_is_torchs(side, size):
+    torch.manual_seed(0)
+    x = torch.randn(16, 3, side, side, requires_grad=True)
+    expected = F.adaptive_avg_pool2d(x, size)
+    found = unblocked(shrink_blocked(blocked(x), size))
+    torch.testing.assert_close(found, expected)
+    grad = torch.randn_like(expected)
+    (ours,), (theirs,) = (torch.autograd.grad(some, x, grad) for some in (found, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+@compiled
+def test_shrinking_refuses_to_grow():
+    with pytest.raises(ValueError, match="square maps of at least 6x6"):
+        shrink_blocked(torch.zeros(1, 1, 5, 5, 8), 6)
 
 
 @compiled

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from datamux.multiplexers.base import Scale
 from datamux.multiplexers.images import ImageMultiplexer, quick_tanh
 from datamux.native.layer import blocked, fits, layer, unblocked
+from datamux.native.shrink import shrink_blocked
 from datamux.seeded import layer_start
 
 
@@ -65,8 +66,8 @@ class Tiles(ImageMultiplexer):
     def small(self, images: Tensor) -> Tensor:
         """(i 1 side side) -> (i c tile tile)."""
         if self.native and fits(images):
-            a = unblocked(layer(blocked(images), self.first, self.first_bias, padding=2, stride=2))
-            a = blocked(shrink(a, self.tile))
+            a = layer(blocked(images), self.first, self.first_bias, padding=2, stride=2)
+            a = shrink_blocked(a, self.tile)
             return unblocked(layer(a, self.second, self.second_bias, padding=1, squash=False))
         a = quick_tanh(F.conv2d(images, self.first, self.first_bias, stride=2, padding=2))
         return F.conv2d(shrink(a, self.tile), self.second, self.second_bias, padding=1)

@@ -40,7 +40,7 @@ def loaded() -> ctypes.CDLL:
 
 
 def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
-    """To the numbers of a contiguous tensor; null for none."""
+    """To the numbers of a contiguous tensor, which somebody must hold on to; null for none."""
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
 
