@@ -1,14 +1,17 @@
 // The two sums that a convolution and its way back are made of, on vectors of eight instances. `plane` and `row` are what
-// lies between two maps and two rows; what comes in has its border already.
+// lies between two maps and two rows; what comes in has its border already: `border` rows of zeros over `filled` rows that
+// are not, which are left out.
 
 #pragma once
+
+#include <algorithm>
 
 #include "vectors.h"
 
 // OB maps by XB pixels of a row, kept in registers.
 template <int K, int OB, int XB>
-static inline void tile(const V* in, int plane, int row, int in_maps, int stride, const float* w, V* out, int out_plane,
-                        const float* bias) {
+static inline void tile(const V* in, int plane, int row, int in_maps, int stride, int first, int last, const float* w,
+                        V* out, int out_plane, const float* bias) {
     V sum[OB][XB];
 #pragma GCC unroll 16
     for (int o = 0; o < OB; o++)
@@ -17,7 +20,7 @@ static inline void tile(const V* in, int plane, int row, int in_maps, int stride
     const int per_map = in_maps * K * K;
     for (int c = 0; c < in_maps; c++, in += plane, w += K * K)
 #pragma GCC unroll 1
-        for (int dy = 0; dy < K; dy++) {
+        for (int dy = first; dy < last; dy++) {
             const V* line = in + dy * row;
 #pragma GCC unroll 16
             for (int dx = 0; dx < K; dx++) {
@@ -40,11 +43,12 @@ static inline void tile(const V* in, int plane, int row, int in_maps, int stride
 
 // `in` has its border already. `row` and `out_row` are what lies between two rows.
 template <int K, int XB>
-static void convolve_by(const V* in, int plane, int row, int in_maps, int stride, const float* w, const float* bias,
-                        V* out, int out_plane, int out_row, int out_maps, int height, int width) {
+static void convolve_by(const V* in, int plane, int row, int border, int filled, int in_maps, int stride, const float* w,
+                        const float* bias, V* out, int out_plane, int out_row, int out_maps, int height, int width) {
     constexpr int OB = XB > 6 ? 1 : XB > 3 ? 2 : 4;
     const int per_map = in_maps * K * K;
-    for (int y = 0; y < height; y++)
+    for (int y = 0; y < height; y++) {
+        const int first = std::max(0, border - y * stride), last = std::min(K, border + filled - y * stride);
         for (int x = 0; x < width; x += XB) {
             const V* from = in + y * stride * row + x * stride;
             V* to = out + y * out_row + x;
@@ -52,13 +56,14 @@ static void convolve_by(const V* in, int plane, int row, int in_maps, int stride
             const auto some = [&](auto count) {
                 constexpr int each = decltype(count)::value;
                 for (; o + each <= out_maps; o += each)
-                    tile<K, each, XB>(from, plane, row, in_maps, stride, w + o * per_map, to + o * out_plane, out_plane,
-                                      bias ? bias + o : nullptr);
+                    tile<K, each, XB>(from, plane, row, in_maps, stride, first, last, w + o * per_map,
+                                      to + o * out_plane, out_plane, bias ? bias + o : nullptr);
             };
             some(Count<OB>());
             some(Count<(OB > 2 ? 2 : 1)>());
             some(Count<1>());
         }
+    }
 }
 
 template <int K, typename... Rest>

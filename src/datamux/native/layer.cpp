@@ -80,7 +80,7 @@ extern "C" void layer_forward(const Shape* shape, const float* input, const floa
                                  s.padding);
             V* out = (V*)output + set * s.out_maps * kept;
             V* z = s.pool ? sums : out;
-            convolve(s.kernel, s.out_maps, width, in, in_plane, row, s.in_maps, s.stride,
+            convolve(s.kernel, s.out_maps, width, in, in_plane, row, s.padding, s.height, s.in_maps, s.stride,
                      weight + (size_t)g * s.out_maps * s.in_maps * s.kernel * s.kernel,
                      bias ? bias + g * s.out_maps : (const float*)nullptr, z, plane, width, s.out_maps, height, width);
             if (s.pool)
@@ -117,7 +117,7 @@ extern "C" void layer_backward(const Shape* shape, const float* input, const flo
             auto by = K == 3 ? gradient<3> : K == 4 ? gradient<4> : gradient<5>;
             by(in, in_plane, row, s.in_maps, s.stride, inner, dz_plane, dz_row, s.out_maps, height, width, sums);
             if (grad_input)
-                convolve(K, s.in_maps, s.width, dz, dz_plane, dz_row, s.out_maps, 1, turned + (size_t)g * kernels,
+                convolve(K, s.in_maps, s.width, dz, dz_plane, dz_row, border, height, s.out_maps, 1, turned + (size_t)g * kernels,
                          (const float*)nullptr, (V*)grad_input + set * s.in_maps * s.height * s.width,
                          s.height * s.width, s.width, s.in_maps, s.height, s.width);
         }

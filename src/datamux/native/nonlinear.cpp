@@ -56,11 +56,11 @@ extern "C" void nonlinear_forward(const Slots* slots, const float* images, const
             V* hidden = (V*)inner + set * s.kernels * plane;
             V* out = (V*)outer + set * s.maps * pixels;
             framed(images + ((size_t)b * 8 * s.slots + i) * pixels, (size_t)s.slots * pixels, s, frame);
-            convolve(3, s.kernels, s.side, (const V*)frame, plane, row, 1, 1, first + i * s.kernels * 9,
+            convolve(3, s.kernels, s.side, (const V*)frame, plane, row, 1, s.side, 1, 1, first + i * s.kernels * 9,
                      first_bias ? first_bias + i * s.kernels : (const float*)nullptr, hidden + row + 1, plane, row,
                      s.kernels, s.side, s.side);
             for (int k = 0; k < s.kernels; k++) squash_frame(s, hidden + k * plane);
-            convolve(3, s.maps, s.side, (const V*)hidden, plane, row, s.kernels, 1, second + i * s.maps * s.kernels * 9,
+            convolve(3, s.maps, s.side, (const V*)hidden, plane, row, 1, s.side, s.kernels, 1, second + i * s.maps * s.kernels * 9,
                      second_bias ? second_bias + i * s.maps : (const float*)nullptr, out, pixels, s.side, s.maps, s.side,
                      s.side);
             for (int p = 0; p < s.maps * pixels; p++) {
@@ -111,7 +111,7 @@ extern "C" void nonlinear_backward(const Slots* slots, const float* turned, cons
                     }
             for (int m = 0; grad_second_bias && m < s.maps; m++) add_up(frame + m * plane, plane, second_biases[m]);
             gradient<3>(hidden, plane, row, s.kernels, 1, frame + row + 1, plane, row, s.maps, s.side, s.side, second_sums);
-            convolve(3, s.kernels, s.side, (const V*)frame, plane, row, s.maps, 1, turned + (size_t)i * of_second,
+            convolve(3, s.kernels, s.side, (const V*)frame, plane, row, 1, s.side, s.maps, 1, turned + (size_t)i * of_second,
                      (const float*)nullptr, back, pixels, s.side, s.kernels, s.side, s.side);
             for (int k = 0; k < s.kernels; k++)
                 for (int y = 0; y < s.side; y++)
