@@ -1,13 +1,12 @@
 """The layers in C++ give what torch's give, there and back, and are left out where they cannot be had."""
 
-import platform
-import shutil
 from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from datamux.multiplexers import build_multiplexer
 from datamux.multiplexers.images import Nonlinear
 from datamux.native import build
 from datamux.native.layer import blocked, fits, layer, switch, unblocked
@@ -19,8 +18,6 @@ from datamux.tasks.images import Images
 from datamux.train.image_networks import ImageNetwork
 from datamux.train.images import train_on_images
 
-ABLE = platform.machine() in ("x86_64", "AMD64") and bool(shutil.which("c++") or shutil.which("g++"))
-compiled = pytest.mark.skipif(not ABLE, reason="needs a C++ compiler on x86-64")
 # in maps, out maps, kernel, side, groups, padding, stride, pool, squash, bias: those that are used, and odd ones
 SHAPES = [
     (1, 10, 3, 20, 1, 0, 1, True, True, True),
@@ -38,7 +35,7 @@ SHAPES = [
 ]
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_layer_is_torchs(shape):
     in_maps, out_maps, kernel, side, groups, padding, stride, pool, squash, with_bias = shape
@@ -62,15 +59,16 @@ def test_a_layer_is_torchs(shape):
         torch.testing.assert_close(ours, theirs, atol=1e-4 * float(theirs.abs().max()), rtol=1e-4)
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
-    ("n", "maps", "published"), [(3, 1, True), (3, 1, False), (2, 4, False), (5, 8, True), (1, 3, False)]
+    ("n", "maps", "published", "side"),
+    [(3, 1, True, 20), (3, 1, False, 20), (2, 4, False, 20), (5, 8, True, 20), (1, 3, False, 7)],
 )
-def test_nonlinear_multiplexing_is_torchs(n, maps, published):
+def test_nonlinear_multiplexing_is_torchs(n, maps, published, side):
     torch.manual_seed(0)
-    multiplexer = Nonlinear(n, 400, maps=maps, published=published)
-    images = torch.rand(16, n, 400)
-    grad = torch.randn(16, maps * 400)
+    multiplexer = Nonlinear(n, side**2, maps=maps, published=published)
+    images = torch.rand(16, n, side**2)
+    grad = torch.randn(16, maps * side**2)
     found = []
     for native in (False, True):
         multiplexer.native = native
@@ -82,19 +80,24 @@ def test_nonlinear_multiplexing_is_torchs(n, maps, published):
         torch.testing.assert_close(ours, theirs, atol=2e-5 * theirs.abs().max().item(), rtol=0)
 
 
-@compiled
+@pytest.mark.compiled
 def test_nonlinear_multiplexing_refuses_what_it_cannot_do():
     images, first, second = torch.rand(8, 2, 20, 20), torch.rand(2, 16, 1, 3, 3), torch.rand(2, 1, 16, 3, 3)
-    with pytest.raises(ValueError, match="do not fit each other or 3 slots"):
-        nonlinear(torch.rand(8, 3, 20, 20), first, None, second, None)
-    with pytest.raises(ValueError, match="groups of 8 in single precision"):
-        nonlinear(images[:5], first, None, second, None)
+    for message, given in {
+        r"first must be \(3, 16, 1, 3, 3\)": (torch.rand(8, 3, 20, 20), first, None, second, None),
+        "groups of 8 in single precision": (images[:5], first, None, second, None),
+        "first must be of single precision": (images, first.double(), None, second, None),
+        r"first_bias must be \(2, 16\)": (images, first, torch.rand(2, 15), second, None),
+        "second_bias must be of single precision": (images, first, None, second, torch.rand(2, 1).half()),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            nonlinear(*given)
     with pytest.raises(ValueError, match="no gradient"):
         nonlinear(images.requires_grad_(), first, None, second, None).sum().backward()
 
 
-@compiled
-@pytest.mark.parametrize(("side", "size"), [(10, 5), (10, 6), (10, 10), (7, 1), (9, 4)])
+@pytest.mark.compiled
+@pytest.mark.parametrize(("side", "size"), [(10, 5), (10, 6), (10, 10), (10, 20), (7, 1), (9, 4)])
 def test_shrinking_is_torchs(side, size):
     torch.manual_seed(0)
     x = torch.randn(16, 3, side, side, requires_grad=True)
@@ -106,13 +109,25 @@ def test_shrinking_is_torchs(side, size):
     torch.testing.assert_close(ours, theirs)
 
 
-@compiled
-def test_shrinking_refuses_to_grow():
-    with pytest.raises(ValueError, match="square maps of at least 6x6"):
-        shrink_blocked(torch.zeros(1, 1, 5, 5, 8), 6)
+@pytest.mark.compiled
+@pytest.mark.parametrize(("shape", "size"), [((1, 1, 5, 5, 8), 0), ((1, 1, 5, 5, 4), 3), ((1, 1, 5, 6, 8), 3)])
+def test_shrinking_refuses_what_it_cannot_do(shape, size):
+    with pytest.raises(ValueError, match="expected square maps in blocks of 8"):
+        shrink_blocked(torch.zeros(shape), size)
 
 
-@compiled
+@pytest.mark.compiled
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_tiles_are_torchs_at_every_size(n):
+    torch.manual_seed(0)
+    multiplexer = build_multiplexer("tiles", n, 400)
+    images = torch.rand(8, n, 400)
+    expected = multiplexer(images)
+    multiplexer.native = True
+    torch.testing.assert_close(multiplexer(images), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.compiled
 def test_tanh_over_its_whole_range():
     x = torch.cat([torch.linspace(-30, 30, 7992), torch.tensor([0.0, 1e-8, -1e-4, 88.0, -200.0, 1e30, -1e30, 9.0])])
     kernel = torch.zeros(1, 1, 3, 3)
@@ -121,7 +136,7 @@ def test_tanh_over_its_whole_range():
     torch.testing.assert_close(found, x.tanh(), atol=3e-7, rtol=0)
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("figure", ["mnist-cnn", "mnist-cnn-kernels", "mnist-beaten"])
 def test_a_network_learns_the_same(figure):
     """After five steps with every multiplexer that a figure has, with and without."""
@@ -143,7 +158,7 @@ def test_a_network_learns_the_same(figure):
         torch.testing.assert_close(*answers, atol=2e-5, rtol=1e-3, msg=lambda text, s=series: f"{s.name}: {text}")
 
 
-@compiled
+@pytest.mark.compiled
 def test_a_run_says_that_it_was_native(tmp_path):
     series = FIGURES["mnist-cnn"].series[0]
     run = Run(replace(series, protocol=replace(series.protocol, groups=8, steps=2, epochs=1)), 2, 0)

@@ -1,7 +1,5 @@
 """The quick way to train the paper's CNN gives the weights that torch's gives, and is taken only where it may be."""
 
-import platform
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -11,14 +9,14 @@ from datamux.multiplexers.images import Rotation
 from datamux.native.layer import switch
 from datamux.native.step import Steps
 from datamux.tasks.images import Images
+from datamux.train import quick_steps
 from datamux.train.image_networks import ImageNetwork
 from datamux.train.images import PAPER, train_on_images
 from datamux.train.quick_steps import QuickSteps, _weights
 
-ABLE = platform.machine() in ("x86_64", "AMD64") and bool(shutil.which("c++") or shutil.which("g++"))
-compiled = pytest.mark.skipif(not ABLE, reason="needs a C++ compiler on x86-64")
 MULTIPLEXERS = (
     *("identity", "ortho", "low_rank", "rotation", "rotation_as_published", "mosaic", "mosaic_as_published"),
+    *("principal", "learned_ortho", "tiles"),
     *("random_kernel", "learned_kernel", "nonlinear_as_published", "nonlinear", "nonlinear_4x", "nonlinear_8x"),
 )
 
@@ -49,7 +47,7 @@ def counted(monkeypatch) -> list[int]:
     return calls
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("multiplexer", "n", "groups"),
     [*((name, 4, 32) for name in MULTIPLEXERS), ("identity", 1, 32), ("ortho", 16, 8), ("nonlinear_8x", 3, 40)],
@@ -74,7 +72,7 @@ def test_every_weight_is_torchs(multiplexer, n, groups, monkeypatch):
         assert ours.stride() == theirs.stride(), name  # convolutions keep their layout
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("network", "groups", "how"),
     [
@@ -97,7 +95,7 @@ def test_anything_else_is_trained_by_torch(network, groups, how, monkeypatch):
     assert not calls
 
 
-@compiled
+@pytest.mark.compiled
 def test_another_rate_is_heeded(monkeypatch):
     calls = counted(monkeypatch)
     network = ImageNetwork("cnn", "identity")
@@ -107,7 +105,84 @@ def test_another_rate_is_heeded(monkeypatch):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
-@compiled
+@pytest.mark.compiled
+@pytest.mark.parametrize("part", ["backbone", "multiplexer", "demultiplexer", "head"])
+def test_what_is_frozen_stays_as_it_is(part, monkeypatch):
+    calls = counted(monkeypatch)
+    model = ImageNetwork("cnn", "learned_kernel").build(2)
+    frozen = getattr(model, part).requires_grad_(False)
+    before = [p.clone() for p in frozen.parameters()]
+    switch(model, True)
+    train_on_images(model, made_up(), replace(PAPER, steps=2, epochs=1))
+    assert not calls
+    assert all(torch.equal(p, q) for p, q in zip(frozen.parameters(), before, strict=True))
+
+
+@pytest.mark.compiled
+def test_half_empty_groups_are_trained_by_torch(monkeypatch):
+    calls = counted(monkeypatch)
+    model = ImageNetwork("cnn", "ortho").build(4)
+    switch(model, True)
+    model.group_size = 2
+    train_on_images(model, made_up(), replace(PAPER, steps=1, epochs=1))
+    assert not calls
+
+
+@pytest.mark.compiled
+def test_other_numbers_are_trained_by_torch(monkeypatch):
+    calls = counted(monkeypatch)
+    data = made_up()
+    model = ImageNetwork("cnn", "ortho").build(2).double()
+    switch(model, True)
+    exact = replace(data, train_images=data.train_images.double(), test_images=data.test_images.double())
+    train_on_images(model, exact, replace(PAPER, steps=1, epochs=1))
+    assert not calls
+
+
+@pytest.mark.compiled
+def test_labels_that_there_are_not_are_an_error():
+    data = made_up()
+    model = ImageNetwork("cnn", "ortho").build(2)
+    switch(model, True)
+    with pytest.raises(IndexError):
+        train_on_images(model, replace(data, train_labels=data.train_labels + 5), replace(PAPER, steps=1, epochs=1))
+
+
+@pytest.mark.compiled
+def test_fewer_images_than_slots(monkeypatch):
+    calls = counted(monkeypatch)
+    for native in (False, True):
+        model = ImageNetwork("cnn", "rotation").build(16)
+        switch(model, native)
+        train_on_images(model, made_up(10), replace(PAPER, steps=2, epochs=1))
+    assert len(calls) == 2
+
+
+@pytest.mark.compiled
+def test_an_interrupted_training_keeps_what_was_learned():
+    """What lies on both sides of the mixture, not one of them."""
+
+    def stop(steps: int) -> None:
+        raise KeyboardInterrupt
+
+    model, start = (ImageNetwork("cnn", "learned_kernel").build(2) for _ in range(2))
+    switch(model, True)
+    with pytest.raises(KeyboardInterrupt):
+        train_on_images(model, made_up(), replace(PAPER, steps=100, epochs=1), progress=stop)
+    for (name, now), before in zip(model.named_parameters(), start.parameters(), strict=True):
+        assert not torch.equal(now, before), name
+
+
+@pytest.mark.compiled
+def test_a_table_has_its_limit(monkeypatch):
+    monkeypatch.setattr(quick_steps, "LARGEST", 1000)
+    model = ImageNetwork("cnn", "rotation").build(2)
+    switch(model, True)
+    data = made_up()
+    assert QuickSteps(model, data.train_images, data.train_labels, 0.1).table is None
+
+
+@pytest.mark.compiled
 def test_what_does_not_add_up_gets_no_table():
     model = ImageNetwork("cnn", "rotation").build(3)
     switch(model, True)
@@ -125,7 +200,7 @@ def test_what_does_not_add_up_gets_no_table():
     torch.testing.assert_close(steps.mixed(rows), model.multiplexer(data.train_images[:24].view(8, 3, 400)))
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(("mixture", "labels"), [((8, 399), 16), ((8, 400), 15), ((12, 400), 24)])
 def test_what_does_not_fit_is_refused(mixture, labels):
     steps = Steps(_weights(ImageNetwork("cnn", "identity").build(2)), 0.1)
@@ -137,7 +212,7 @@ def test_what_does_not_fit_is_refused(mixture, labels):
     ("name", "shape", "message"),
     [
         ("third", (120, 100), "third must be"),
-        ("fourth_bias", (3,), "fourth must be"),
+        ("fourth_bias", (3,), "fourth_bias must be"),
         ("readout", (10, 7), "readout must be"),
         ("second", (16, 10, 3, 3), "second must be"),
     ],

@@ -11,8 +11,10 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 SOURCES = sorted(Path(__file__).parent.glob("*.cpp"))
@@ -42,6 +44,18 @@ def loaded() -> ctypes.CDLL:
 def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
     """To the numbers of a contiguous tensor, which somebody must hold on to; null for none."""
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def check_weights(weights: Mapping[str, Tensor | None], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """That all can be handed to C++, which does not look: numbers of single precision on the CPU, in these shapes."""
+    for name, shape in shapes.items():
+        weight = weights[name]
+        if weight is None:
+            continue
+        if tuple(weight.shape) != shape:
+            raise ValueError(f"{name} must be {shape}, got {tuple(weight.shape)}")
+        if weight.dtype != torch.float32 or weight.device.type != "cpu":
+            raise ValueError(f"{name} must be of single precision on the CPU, got {weight.dtype} on {weight.device}")
 
 
 def _compiled(compiler: str) -> Path:

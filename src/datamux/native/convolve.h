@@ -41,7 +41,6 @@ static inline void tile(const V* in, int plane, int row, int in_maps, int stride
         for (int x = 0; x < XB; x++) out[o * out_plane + x] = sum[o][x];
 }
 
-// `in` has its border already. `row` and `out_row` are what lies between two rows.
 template <int K, int XB>
 static void convolve_by(const V* in, int plane, int row, int border, int filled, int in_maps, int stride, const float* w,
                         const float* bias, V* out, int out_plane, int out_row, int out_maps, int height, int width) {

@@ -122,10 +122,8 @@ extern "C" void layer_backward(const Shape* shape, const float* input, const flo
                          s.height * s.width, s.width, s.in_maps, s.height, s.width);
         }
         for (int i = 0; i < kernels + s.out_maps; i++) {
-            float total = 0;
-            for (int lane = 0; lane < 8; lane++) total += sums[i][lane];
-            if (i < kernels) grad_weight[(size_t)g * kernels + i] = total;
-            else if (grad_bias) grad_bias[g * s.out_maps + i - kernels] = total;
+            if (i < kernels) grad_weight[(size_t)g * kernels + i] = total(sums[i]);
+            else if (grad_bias) grad_bias[g * s.out_maps + i - kernels] = total(sums[i]);
         }
     }
 }

@@ -13,8 +13,8 @@ struct Shape {
 extern "C" void layer_forward(const Shape* shape, const float* input, const float* weight, const float* bias,
                               float* output, int* where);
 
-// `turned` holds the weights as the way back needs them: [groups][in maps][out maps][kernel mirrored]. Any of the three
-// gradients may be null. The gradient of the input asks for a stride of 1.
+// `turned` holds the weights as the way back needs them: [groups][in maps][out maps][kernel mirrored]. The gradients
+// of the input and of the bias may be null; that of the input asks for a stride of 1.
 extern "C" void layer_backward(const Shape* shape, const float* input, const float* turned, const float* output,
                                const int* where, const float* grad, float* grad_input, float* grad_weight,
                                float* grad_bias);

@@ -88,8 +88,8 @@ class _Layer(torch.autograd.Function):
         height = (shape.height + 2 * padding - shape.kernel) // stride + 1
         width = (shape.width + 2 * padding - shape.kernel) // stride + 1
         kept = (shape.blocks, len(weight), height // (1 + pool), width // (1 + pool), LANES)
-        out = torch.empty(kept)
-        where = torch.empty(kept, dtype=torch.int32) if pool else None
+        out = maps.new_empty(kept)
+        where = maps.new_empty(kept, dtype=torch.int32) if pool else None
         _call("layer_forward", shape, maps, weight, bias, out, where)
         ctx.shape = shape
         ctx.save_for_backward(maps, weight, out, where)

@@ -72,12 +72,6 @@ extern "C" void nonlinear_forward(const Slots* slots, const float* images, const
     }
 }
 
-static float total(V sum) {
-    float all_lanes = 0;
-    for (int lane = 0; lane < 8; lane++) all_lanes += sum[lane];
-    return all_lanes;
-}
-
 static void add_up(const V* values, int count, V& sum) {
     for (int i = 0; i < count; i++) sum += values[i];
 }

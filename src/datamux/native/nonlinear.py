@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from datamux.native.build import loaded, pointer
+from datamux.native.build import check_weights, loaded, pointer
 from datamux.native.layer import LANES, fits
 
 SIZES = ("blocks", "slots", "kernels", "maps", "side")
@@ -36,14 +36,14 @@ class _Nonlinear(torch.autograd.Function):
     def forward(
         ctx: Any, images: Tensor, first: Tensor, first_bias: Tensor | None, second: Tensor, second_bias: Tensor | None
     ) -> Tensor:
-        sizes = _sizes(images, first, second)
+        sizes = _sizes(images, first, first_bias, second, second_bias)
         images, first, second = images.contiguous(), first.contiguous(), second.contiguous()
         biases = [None if bias is None else bias.contiguous() for bias in (first_bias, second_bias)]
         b, n, k, c, side = (getattr(sizes, name) for name in SIZES)
-        mixture = torch.empty(b * LANES, c, side, side)
-        frames = torch.empty(b, n, side + 2, side + 2, LANES)
-        inner = torch.empty(b, n, k, side + 2, side + 2, LANES)
-        outer = torch.empty(b, n, c, side, side, LANES)
+        mixture = images.new_empty(b * LANES, c, side, side)
+        frames = images.new_empty(b, n, side + 2, side + 2, LANES)
+        inner = images.new_empty(b, n, k, side + 2, side + 2, LANES)
+        outer = images.new_empty(b, n, c, side, side, LANES)
         given = (images, first, biases[0], second, biases[1])
         _call("nonlinear_forward", sizes, *given, mixture, frames, inner, outer)
         ctx.sizes = sizes
@@ -64,16 +64,23 @@ class _Nonlinear(torch.autograd.Function):
         return None, *found
 
 
-def _sizes(images: Tensor, first: Tensor, second: Tensor) -> _Slots:
+def _sizes(
+    images: Tensor, first: Tensor, first_bias: Tensor | None, second: Tensor, second_bias: Tensor | None
+) -> _Slots:
     """Checked: C++ does not look."""
     groups, slots, side, other = images.shape
     kernels, maps = first.shape[1], second.shape[1]
     if not fits(images) or side != other:
         raise ValueError(f"expected square images in groups of {LANES} in single precision, got {tuple(images.shape)}")
-    if first.shape != (slots, kernels, 1, 3, 3) or second.shape != (slots, maps, kernels, 3, 3):
-        raise ValueError(
-            f"kernels {tuple(first.shape)} and {tuple(second.shape)} do not fit each other or {slots} slots"
-        )
+    check_weights(
+        {"first": first, "first_bias": first_bias, "second": second, "second_bias": second_bias},
+        {
+            "first": (slots, kernels, 1, 3, 3),
+            "first_bias": (slots, kernels),
+            "second": (slots, maps, kernels, 3, 3),
+            "second_bias": (slots, maps),
+        },
+    )
     return _Slots(groups // LANES, slots, kernels, maps, side)
 
 

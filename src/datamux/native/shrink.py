@@ -1,4 +1,4 @@
-"""Maps made smaller by means over windows, in the layout of native layers: (b/8 c h h 8) -> (b/8 c s s 8).
+"""Maps made smaller (or larger) by means over windows, in the layout of native layers: (b/8 c h h 8) -> (b/8 c s s 8).
 
 As torch's `adaptive_avg_pool2d`; the arithmetic is in `shrink.cpp`.
 """
@@ -21,10 +21,10 @@ class _Windows(ctypes.Structure):
 
 def shrink_blocked(maps: Tensor, size: int) -> Tensor:
     blocks, count, side, other, lanes = maps.shape
-    if lanes != LANES or side != other or maps.dtype != torch.float32 or not 1 <= size <= side:
+    if lanes != LANES or side != other or maps.dtype != torch.float32 or size < 1:
         raise ValueError(
-            f"expected square maps of at least {size}x{size} in blocks of {LANES} in single precision, got "
-            f"{tuple(maps.shape)} {maps.dtype}"
+            f"expected square maps in blocks of {LANES} in single precision and a size of at least 1, got "
+            f"{tuple(maps.shape)} {maps.dtype} and {size}"
         )
     if size == side:
         return maps
@@ -37,12 +37,13 @@ class _Shrink(torch.autograd.Function):
     def forward(ctx: Any, maps: Tensor, windows: _Windows) -> Tensor:
         ctx.windows, ctx.shape = windows, maps.shape
         maps = maps.contiguous()
-        out = torch.empty(*maps.shape[:2], windows.size, windows.size, LANES)
+        out = maps.new_empty(*maps.shape[:2], windows.size, windows.size, LANES)
         loaded().shrink_forward(ctypes.byref(windows), pointer(maps), pointer(out))
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        found, grad = torch.empty(ctx.shape), grads[0].contiguous()
+        grad = grads[0].contiguous()
+        found = grad.new_empty(ctx.shape)
         loaded().shrink_backward(ctypes.byref(ctx.windows), pointer(grad), pointer(found))
         return found, None

@@ -136,9 +136,7 @@ static void descend_bias(const V* grad, int step, int units, int blocks, float r
     for (int i = 0; i < units; i++) {
         V sum = {};
         for (int b = 0; b < blocks; b++) sum += grad[b * step + i];
-        float total = 0;
-        for (int lane = 0; lane < 8; lane++) total += sum[lane];
-        bias[i] -= rate * total;
+        bias[i] -= rate * total(sum);
     }
 }
 

@@ -11,7 +11,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from datamux.native.build import loaded, pointer
+from datamux.native.build import check_weights, loaded, pointer
 from datamux.native.layer import fits
 
 SIZES = ("blocks", "maps", "slots", "hidden", "out", "classes")
@@ -42,7 +42,7 @@ class Steps:
     """
 
     def __init__(self, weights: dict[str, Tensor], rate: float) -> None:
-        _check(weights)
+        check_weights(weights, _shapes(weights))
         self.theirs = weights
         self.ours = {
             name: theirs.detach().clone(memory_format=torch.contiguous_format) for name, theirs in weights.items()
@@ -73,20 +73,16 @@ class Steps:
             theirs.data.copy_(self.ours[name])
 
 
-def _check(weights: dict[str, Tensor]) -> None:
-    """C++ does not look."""
+def _shapes(weights: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """What they must be: what `step.cpp` takes for granted, and what fits together."""
     slots, hidden, out = weights["slots"].shape
-    expected = {
-        **FIXED,
+    classes, maps = len(weights["readout"]), weights["first"].shape[1]
+    shapes: dict[str, tuple[int, ...]] = {
+        "first": (10, maps, 3, 3),
+        "second": (16, 10, 4, 4),
+        "third": (120, 144),
         "fourth": (hidden, 120),
-        "slots_bias": (slots, out),
-        "readout": (-1, out),
+        "readout": (classes, out),
     }
-    for name in LAYERS:
-        own, bias = tuple(weights[name].shape), tuple(weights[f"{name}_bias"].shape)
-        like = expected.get(name, own)
-        as_many = expected.get(f"{name}_bias", own[:1])
-        if len(like) != len(own) or any(a not in (-1, b) for a, b in zip(like, own, strict=True)) or bias != as_many:
-            raise ValueError(f"{name} must be {like} with a bias of {as_many}, got {own} and {bias}")
-        if weights[name].dtype != torch.float32:
-            raise ValueError(f"weights must be of single precision, got {weights[name].dtype} for {name}")
+    biases = {f"{name}_bias": shape[:1] for name, shape in shapes.items()}
+    return {**shapes, **biases, "slots": (slots, hidden, out), "slots_bias": (slots, out)}

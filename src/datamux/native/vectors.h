@@ -37,6 +37,12 @@ static inline V tanh_of(V x) {
     return (e - 1.0f) / (e + 1.0f);
 }
 
+static inline float total(V sum) {
+    float of_all = 0;
+    for (int lane = 0; lane < 8; lane++) of_all += sum[lane];
+    return of_all;
+}
+
 static inline V* room(std::vector<V>& memory, std::size_t size) {
     if (memory.size() < size) memory.resize(size);
     return memory.data();

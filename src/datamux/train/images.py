@@ -84,37 +84,20 @@ def train_on_images(
     fit = getattr(getattr(model, "multiplexer", None), "fit", None)
     if fit is not None:
         fit(data.train_images)
-    quick = None
-    if _can_be_quick(model, protocol):
-        quick = QuickSteps(model, data.train_images, data.train_labels, protocol.rate)
-    optimiser = _optimiser(model, protocol)
-    schedule = None
-    if protocol.schedule != "fixed":
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, protocol))
-    average = _Average(model, protocol.averaging) if protocol.averaging else None
     model.train()
-    for step in range(1, protocol.total + 1):
-        rows = torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator)
-        if quick is not None:
-            quick(rows)
-        else:
-            images, labels = data.train_images.index_select(0, rows), data.train_labels.index_select(0, rows)
-            if protocol.shift:
-                images = shifted(images, protocol.shift, generator)
-            loss = loss_of(model(images), labels, n, protocol)
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        if schedule is not None:
-            schedule.step()
-        if average is not None:
-            average.update()
-        if step % TOLD == 0:
-            progress(TOLD)
-    progress(protocol.total % TOLD)
-    for kept in (quick, average):
-        if kept is not None:
-            kept.keep()
+    steps: QuickSteps | _TorchSteps
+    if _can_be_quick(model, data, protocol):
+        steps = QuickSteps(model, data.train_images, data.train_labels, protocol.rate)
+    else:
+        steps = _TorchSteps(model, data, protocol, generator)
+    try:
+        for step in range(1, protocol.total + 1):
+            steps(torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator))
+            if step % TOLD == 0:
+                progress(TOLD)
+        progress(protocol.total % TOLD)
+    finally:
+        steps.keep()
     model.eval()
 
 
@@ -159,6 +142,36 @@ def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int
     return found
 
 
+class _TorchSteps:
+    """One step a call, on the training images and labels in `rows`; `keep` leaves in `model` what is to be kept."""
+
+    def __init__(self, model: nn.Module, data: Images, protocol: Protocol, generator: torch.Generator) -> None:
+        self.model, self.data, self.protocol, self.generator = model, data, protocol, generator
+        self.slots = model.num_instances if isinstance(model, Multiplexed) else 1
+        self.optimiser = _optimiser(model, protocol)
+        self.schedule = None
+        if protocol.schedule != "fixed":
+            self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda step: _rate(step, protocol))
+        self.average = _Average(model, protocol.averaging) if protocol.averaging else None
+
+    def __call__(self, rows: Tensor) -> None:
+        images, labels = self.data.train_images.index_select(0, rows), self.data.train_labels.index_select(0, rows)
+        if self.protocol.shift:
+            images = shifted(images, self.protocol.shift, self.generator)
+        loss = loss_of(self.model(images), labels, self.slots, self.protocol)
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        if self.schedule is not None:
+            self.schedule.step()
+        if self.average is not None:
+            self.average.update()
+
+    def keep(self) -> None:
+        if self.average is not None:
+            self.average.keep()
+
+
 class _Average:
     """A moving average of a network's weights; shorter at first, so that the start is forgotten."""
 
@@ -177,10 +190,9 @@ class _Average:
             p.data.copy_(kept)
 
 
-def _can_be_quick(model: nn.Module, protocol: Protocol) -> TypeGuard[Multiplexed]:
-    paper = replace(PAPER, rate=protocol.rate, groups=protocol.groups)
-    as_paper = replace(protocol, steps=PAPER.steps, epochs=PAPER.epochs) == paper
-    return as_paper and QuickSteps.can(model, protocol.groups)
+def _can_be_quick(model: nn.Module, data: Images, protocol: Protocol) -> TypeGuard[Multiplexed]:
+    paper = replace(PAPER, rate=protocol.rate, groups=protocol.groups, steps=protocol.steps, epochs=protocol.epochs)
+    return protocol == paper and QuickSteps.can(model, data.train_images, data.train_labels, protocol.groups)
 
 
 def _optimiser(model: nn.Module, protocol: Protocol) -> torch.optim.Optimizer:

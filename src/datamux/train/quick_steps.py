@@ -15,8 +15,11 @@ from datamux.backbones.vision import DigitCnn, Readout
 from datamux.demultiplexers.mlp import MlpDemultiplexer
 from datamux.model import Multiplexed
 from datamux.multiplexers import Multiplexer
+from datamux.multiplexers.base import mix_by_matrices
 from datamux.native.layer import LANES
 from datamux.native.step import Steps
+
+LARGEST = 2 << 30  # bytes of a table: 16 slots of 60,000 images take 1.5 GB
 
 
 class QuickSteps:
@@ -32,23 +35,28 @@ class QuickSteps:
         learned = list(model.multiplexer.parameters())
         self.optimiser = torch.optim.SGD(learned, lr=rate, fused=True) if learned else None
         self.table = None if learned else _table(model.multiplexer, images)
-        self.first = torch.arange(self.slots) * len(images)  # of each slot's rows in the table
+        self.offsets = torch.arange(self.slots) * len(images)  # of each slot's rows in the table
 
     @staticmethod
-    def can(model: nn.Module, groups: int) -> bool:
-        """Whether this is the paper's CNN, switched to native layers, with as many groups a step as they can take."""
+    def can(model: nn.Module, images: Tensor, labels: Tensor, groups: int) -> bool:
+        """Whether this is the paper's CNN, all of it learned, switched to native layers, and all numbers are as these
+        take them, with as many groups a step as they can take.
+        """
         return (
-            isinstance(model, Multiplexed)
-            and isinstance(model.backbone, PlainBackbone)
-            and isinstance(model.backbone.module, DigitCnn)
+            type(model) is Multiplexed
+            and type(model.backbone) is PlainBackbone
+            and type(model.backbone.module) is DigitCnn
             and model.backbone.module.native
-            and isinstance(model.demultiplexer, MlpDemultiplexer)
+            and type(model.demultiplexer) is MlpDemultiplexer
             and (model.demultiplexer.layers, model.demultiplexer.activation) == (1, "tanh")
-            and isinstance(model.head, Readout)
+            and type(model.head) is Readout
             and model.head.tanh
             and model.bypass is None
             and model.group_size == model.num_instances
             and groups % LANES == 0
+            and all(p.requires_grad for p in model.parameters())
+            and all(t.dtype == torch.float32 and t.device.type == "cpu" for t in (images, *model.parameters()))
+            and bool((labels >= 0).all() and (labels < model.head.out.out_features).all())
         )
 
     def __call__(self, rows: Tensor) -> None:
@@ -67,7 +75,7 @@ class QuickSteps:
         if self.table is None:
             mixture: Tensor = self.multiplexer(self.images.index_select(0, rows).view(*groups.shape, -1))
             return mixture
-        return F.embedding_bag(groups + self.first, self.table, mode="sum")
+        return F.embedding_bag(groups + self.offsets, self.table, mode="sum")
 
     def keep(self) -> None:
         self.steps.keep()
@@ -89,17 +97,24 @@ def _weights(model: Multiplexed) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _table(multiplexer: Multiplexer, images: Tensor) -> Tensor | None:
-    """What every slot makes of every image, (n*i c*d), scaled as in a full group; None where it does not add up."""
+    """What every slot makes of every image, (n*i c*d), scaled as in a full group.
+
+    None where it is not linear, so that it does not add up, and where it would be too large.
+    """
     n, d = multiplexer.num_instances, images.shape[1]
     each = torch.zeros(d, n, d)  # a group for every pixel of the slot
-    table = []
+    matrices = []
     for slot in range(n):
         each[:, slot] = torch.eye(d)
-        table.append(images @ multiplexer(each))
+        matrices.append(multiplexer(each))
         each[:, slot] = 0.0
-    some = torch.arange(min(64, len(images) // n) * n) % len(images)
-    groups = images[some].view(-1, n, d)
-    added = torch.stack([of_slot[some.view(-1, n)[:, slot]] for slot, of_slot in enumerate(table)]).sum(0)
-    expected = multiplexer(groups)
-    linear = torch.allclose(added, expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
-    return torch.cat(table) if linear else None
+    some = images[torch.arange(64 * n) % len(images)].view(64, n, d)
+    expected = multiplexer(some)
+    added = mix_by_matrices(some, torch.stack(matrices))
+    size = n * len(images) * expected.shape[1] * images.element_size()
+    if size > LARGEST or not torch.allclose(added, expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item()):
+        return None
+    table = images.new_empty(n, len(images), expected.shape[1])
+    for of_slot, matrix in zip(table, matrices, strict=True):
+        torch.mm(images, matrix, out=of_slot)
+    return table.flatten(0, 1)
