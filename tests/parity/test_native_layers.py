@@ -18,38 +18,36 @@ from datamux.tasks.images import Images
 from datamux.train.image_networks import ImageNetwork
 from datamux.train.images import train_on_images
 
-# in maps, out maps, kernel, side, groups, padding, stride, pool, squash, bias: those that are used, and odd ones
+# in maps, out maps, kernel, side, padding, stride, pool, squash, bias: those that are used, and odd ones
 SHAPES = [
-    (1, 10, 3, 20, 1, 0, 1, True, True, True),
-    (10, 16, 4, 9, 1, 0, 1, True, True, True),
-    (8, 10, 3, 20, 1, 0, 1, True, True, True),
-    (1, 16, 3, 20, 3, 1, 1, False, True, False),
-    (16, 8, 3, 20, 3, 1, 1, False, True, True),
-    (16, 4, 3, 20, 2, 1, 1, False, True, False),
-    (16, 1, 3, 20, 3, 1, 1, False, True, True),
-    (5, 1, 3, 20, 1, 1, 1, False, False, False),
-    (1, 16, 5, 20, 1, 2, 2, False, True, True),
-    (16, 8, 3, 6, 1, 1, 1, False, False, True),
-    (3, 7, 5, 11, 2, 1, 1, True, False, True),
-    (2, 3, 4, 10, 1, 3, 1, False, True, True),
+    (1, 10, 3, 20, 0, 1, True, True, True),
+    (10, 16, 4, 9, 0, 1, True, True, True),
+    (8, 10, 3, 20, 0, 1, True, True, True),
+    (1, 16, 3, 20, 1, 1, False, True, False),
+    (16, 8, 3, 20, 1, 1, False, True, True),
+    (16, 4, 3, 20, 1, 1, False, True, False),
+    (16, 1, 3, 20, 1, 1, False, True, True),
+    (5, 1, 3, 20, 1, 1, False, False, False),
+    (1, 16, 5, 20, 2, 2, False, True, True),
+    (16, 8, 3, 6, 1, 1, False, False, True),
+    (3, 7, 5, 11, 1, 1, True, False, True),
+    (2, 3, 4, 10, 3, 1, False, True, True),
 ]
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_layer_is_torchs(shape):
-    in_maps, out_maps, kernel, side, groups, padding, stride, pool, squash, with_bias = shape
+    in_maps, out_maps, kernel, side, padding, stride, pool, squash, with_bias = shape
     torch.manual_seed(0)
     # Not the first layer of a network: what comes in has a gradient, too, where there is a way back to it.
-    x = torch.randn(16, in_maps * groups, side, side, requires_grad=stride == 1)
-    weight = (0.3 * torch.randn(out_maps * groups, in_maps, kernel, kernel)).requires_grad_()
-    bias = torch.randn(out_maps * groups, requires_grad=True) if with_bias else None
-    z = F.conv2d(x, weight, bias, stride=stride, padding=padding, groups=groups)
+    x = torch.randn(16, in_maps, side, side, requires_grad=stride == 1)
+    weight = (0.3 * torch.randn(out_maps, in_maps, kernel, kernel)).requires_grad_()
+    bias = torch.randn(out_maps, requires_grad=True) if with_bias else None
+    z = F.conv2d(x, weight, bias, stride=stride, padding=padding)
     expected = F.max_pool2d(z, 2) if pool else z
     expected = expected.tanh() if squash else expected
-    found = unblocked(
-        layer(blocked(x), weight, bias, groups=groups, padding=padding, stride=stride, pool=pool, squash=squash)
-    )
+    found = unblocked(layer(blocked(x), weight, bias, padding=padding, stride=stride, pool=pool, squash=squash))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     learned = [tensor for tensor in (x, weight, bias) if tensor is not None and tensor.requires_grad]
     grad = torch.randn_like(expected)

@@ -4,8 +4,7 @@
 //   out        = tanh(z), or of the largest of each 2x2 of z
 //
 // Eight instances lie side by side in one vector: arrays are [blocks of 8][maps][height][width][8]. So every operation on
-// a pixel is one on eight instances, and no map is too small for it. `groups` sets of maps have weights of their own.
-// Knows nothing of torch. Sizes are checked by the caller.
+// a pixel is one on eight instances, and no map is too small for it. Knows nothing of torch. Sizes are checked by the caller.
 
 #include "layer.h"
 
@@ -73,23 +72,20 @@ extern "C" void layer_forward(const Shape* shape, const float* input, const floa
     const int kept = s.pool ? (height / 2) * (width / 2) : plane;
     const int row = s.width + 2 * s.padding, in_plane = (s.height + 2 * s.padding) * row;
     V* sums = s.pool ? room(sums_memory, (size_t)s.out_maps * plane) : nullptr;
-    for (int b = 0; b < s.blocks; b++)
-        for (int g = 0; g < s.groups; g++) {
-            const size_t set = (size_t)b * s.groups + g;
-            const V* in = padded((const V*)input + set * s.in_maps * s.height * s.width, s.in_maps, s.height, s.width,
-                                 s.padding);
-            V* out = (V*)output + set * s.out_maps * kept;
-            V* z = s.pool ? sums : out;
-            convolve(s.kernel, s.out_maps, width, in, in_plane, row, s.padding, s.height, s.in_maps, s.stride,
-                     weight + (size_t)g * s.out_maps * s.in_maps * s.kernel * s.kernel,
-                     bias ? bias + g * s.out_maps : (const float*)nullptr, z, plane, width, s.out_maps, height, width);
-            if (s.pool)
-                for (int o = 0; o < s.out_maps; o++)
-                    pool_into(z + o * plane, height, width, s.tanh, out + o * kept,
-                              (I*)where + (set * s.out_maps + o) * kept);
-            else if (s.tanh)
-                for (int i = 0; i < s.out_maps * plane; i++) out[i] = tanh_of(out[i]);
-        }
+    for (int b = 0; b < s.blocks; b++) {
+        const V* in = padded((const V*)input + (size_t)b * s.in_maps * s.height * s.width, s.in_maps, s.height, s.width,
+                             s.padding);
+        V* out = (V*)output + (size_t)b * s.out_maps * kept;
+        V* z = s.pool ? sums : out;
+        convolve(s.kernel, s.out_maps, width, in, in_plane, row, s.padding, s.height, s.in_maps, s.stride, weight, bias, z,
+                 plane, width, s.out_maps, height, width);
+        if (s.pool)
+            for (int o = 0; o < s.out_maps; o++)
+                pool_into(z + o * plane, height, width, s.tanh, out + o * kept,
+                          (I*)where + ((size_t)b * s.out_maps + o) * kept);
+        else if (s.tanh)
+            for (int i = 0; i < s.out_maps * plane; i++) out[i] = tanh_of(out[i]);
+    }
 }
 
 extern "C" void layer_backward(const Shape* shape, const float* input, const float* turned, const float* output,
@@ -103,27 +99,22 @@ extern "C" void layer_backward(const Shape* shape, const float* input, const flo
     const int kernels = s.out_maps * s.in_maps * K * K;
     V* dz = room(sums_memory, (size_t)s.out_maps * dz_plane);
     V* sums = room(grad_memory, kernels + s.out_maps);
-    for (int g = 0; g < s.groups; g++) {
-        memset((void*)sums, 0, sizeof(V) * (kernels + s.out_maps));
-        for (int b = 0; b < s.blocks; b++) {
-            const size_t set = (size_t)b * s.groups + g, first = set * s.out_maps * kept;
-            spread((const V*)output + first, (const I*)where + (where ? first : 0), (const V*)grad + first, s, border, dz);
-            const V* inner = dz + border * dz_row + border;
-            if (grad_bias)
-                for (int o = 0; o < s.out_maps; o++)
-                    for (int i = 0; i < dz_plane; i++) sums[kernels + o] += dz[o * dz_plane + i];
-            const V* in = padded((const V*)input + set * s.in_maps * s.height * s.width, s.in_maps, s.height, s.width,
-                                 s.padding);
-            auto by = K == 3 ? gradient<3> : K == 4 ? gradient<4> : gradient<5>;
-            by(in, in_plane, row, s.in_maps, s.stride, inner, dz_plane, dz_row, s.out_maps, height, width, sums);
-            if (grad_input)
-                convolve(K, s.in_maps, s.width, dz, dz_plane, dz_row, border, height, s.out_maps, 1, turned + (size_t)g * kernels,
-                         (const float*)nullptr, (V*)grad_input + set * s.in_maps * s.height * s.width,
-                         s.height * s.width, s.width, s.in_maps, s.height, s.width);
-        }
-        for (int i = 0; i < kernels + s.out_maps; i++) {
-            if (i < kernels) grad_weight[(size_t)g * kernels + i] = total(sums[i]);
-            else if (grad_bias) grad_bias[g * s.out_maps + i - kernels] = total(sums[i]);
-        }
+    memset((void*)sums, 0, sizeof(V) * (kernels + s.out_maps));
+    for (int b = 0; b < s.blocks; b++) {
+        const size_t first = (size_t)b * s.out_maps * kept, first_in = (size_t)b * s.in_maps * s.height * s.width;
+        spread((const V*)output + first, (const I*)where + (where ? first : 0), (const V*)grad + first, s, border, dz);
+        const V* inner = dz + border * dz_row + border;
+        if (grad_bias)
+            for (int o = 0; o < s.out_maps; o++)
+                for (int i = 0; i < dz_plane; i++) sums[kernels + o] += dz[o * dz_plane + i];
+        const V* in = padded((const V*)input + first_in, s.in_maps, s.height, s.width, s.padding);
+        auto by = K == 3 ? gradient<3> : K == 4 ? gradient<4> : gradient<5>;
+        by(in, in_plane, row, s.in_maps, s.stride, inner, dz_plane, dz_row, s.out_maps, height, width, sums);
+        if (grad_input)
+            convolve(K, s.in_maps, s.width, dz, dz_plane, dz_row, border, height, s.out_maps, 1, turned,
+                     (const float*)nullptr, (V*)grad_input + first_in, s.height * s.width, s.width, s.in_maps, s.height,
+                     s.width);
     }
+    for (int i = 0; i < kernels; i++) grad_weight[i] = total(sums[i]);
+    for (int o = 0; grad_bias && o < s.out_maps; o++) grad_bias[o] = total(sums[kernels + o]);
 }

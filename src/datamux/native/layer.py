@@ -1,8 +1,7 @@
 """A convolution with what follows it, on eight instances at a time, for networks too small for torch's own to be quick.
 
     blocked     (b c h w) -> (b/8 c h w 8)
-    layer       (b/8 g*c h w 8) -> (b/8 g*o h' w' 8): conv2d with g groups, then the largest of each 2x2 if `pool`, then
-                tanh if `squash`
+    layer       (b/8 c h w 8) -> (b/8 o h' w' 8): conv2d, then the largest of each 2x2 if `pool`, then tanh if `squash`
 
 The same numbers as torch's, to rounding. Knows layouts and sizes; the arithmetic is in `layer.cpp`.
 """
@@ -18,7 +17,7 @@ from datamux.native.build import library, loaded, pointer
 LANES = 8  # instances side by side
 KERNELS = (3, 4, 5)
 SIZES = (
-    *("blocks", "groups", "in_maps", "height", "width", "out_maps"),
+    *("blocks", "in_maps", "height", "width", "out_maps"),
     *("kernel", "padding", "stride", "pool", "tanh"),
 )
 
@@ -59,14 +58,13 @@ def layer(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    groups: int = 1,
     padding: int = 0,
     stride: int = 1,
     pool: bool = False,
     squash: bool = True,
 ) -> Tensor:
-    """`weight` is (g*o c k k), as conv2d's; `bias` (g*o)."""
-    made: Tensor = _Layer.apply(maps, weight, bias, groups, padding, stride, pool, squash)  # type: ignore[no-untyped-call]
+    """`weight` is (o c k k), as conv2d's; `bias` (o)."""
+    made: Tensor = _Layer.apply(maps, weight, bias, padding, stride, pool, squash)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -77,13 +75,12 @@ class _Layer(torch.autograd.Function):
         maps: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        groups: int,
         padding: int,
         stride: int,
         pool: bool,
         squash: bool,
     ) -> Tensor:
-        shape = _shape(maps, weight, groups, padding, stride, pool, squash)
+        shape = _shape(maps, weight, padding, stride, pool, squash)
         maps, weight, bias = maps.contiguous(), weight.contiguous(), None if bias is None else bias.contiguous()
         height = (shape.height + 2 * padding - shape.kernel) // stride + 1
         width = (shape.width + 2 * padding - shape.kernel) // stride + 1
@@ -104,17 +101,16 @@ class _Layer(torch.autograd.Function):
         grad_maps = torch.empty_like(maps) if of_maps else None
         grad_weight = torch.empty_like(weight)
         grad_bias = weight.new_empty(len(weight)) if of_bias else None
-        per_group = weight.view(shape.groups, -1, *weight.shape[1:])
-        turned = per_group.transpose(1, 2).flip(-2, -1).contiguous() if of_maps else None
+        turned = weight.transpose(0, 1).flip(-2, -1).contiguous() if of_maps else None
         grad = grads[0].contiguous()
         _call("layer_backward", shape, maps, turned, out, where, grad, grad_maps, grad_weight, grad_bias)
         return grad_maps, grad_weight, grad_bias, None, None, None, None, None
 
 
-def _shape(maps: Tensor, weight: Tensor, groups: int, padding: int, stride: int, pool: bool, squash: bool) -> _Shape:
+def _shape(maps: Tensor, weight: Tensor, padding: int, stride: int, pool: bool, squash: bool) -> _Shape:
     """The sizes, checked: C++ does not look."""
     blocks, in_maps, height, width, lanes = maps.shape
-    out_maps, per_group, kernel, other = weight.shape
+    out_maps, depth, kernel, other = weight.shape
     if lanes != LANES or maps.dtype != torch.float32 or weight.dtype != torch.float32:
         raise ValueError(
             f"expected maps in blocks of {LANES} in single precision, got {tuple(maps.shape)} {maps.dtype}"
@@ -123,13 +119,11 @@ def _shape(maps: Tensor, weight: Tensor, groups: int, padding: int, stride: int,
         raise ValueError(
             f"kernels must be square, of {KERNELS}, and larger than the padding, got {tuple(weight.shape)}"
         )
-    if in_maps != groups * per_group or out_maps % groups:
-        raise ValueError(f"{groups} groups of kernels {tuple(weight.shape)} do not fit {in_maps} maps")
+    if in_maps != depth:
+        raise ValueError(f"kernels {tuple(weight.shape)} do not fit {in_maps} maps")
     if min(height, width) + 2 * padding < kernel:
         raise ValueError(f"kernels of {kernel} do not fit into maps of {height}x{width} with a padding of {padding}")
-    return _Shape(
-        blocks, groups, per_group, height, width, out_maps // groups, kernel, padding, stride, int(pool), int(squash)
-    )
+    return _Shape(blocks, in_maps, height, width, out_maps, kernel, padding, stride, int(pool), int(squash))
 
 
 def _call(name: str, shape: _Shape, *tensors: Tensor | None) -> None:

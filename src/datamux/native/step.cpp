@@ -177,8 +177,8 @@ extern "C" void digits_step(const Network* network, const Weights* weights, cons
     const int wide = n.slots * n.out, answers = n.slots * n.classes;
     const int row = (std::max({wide, THIRD, FLAT}) + 31) / 8 * 8;  // a row of numbers by group, and room to read over
     const int pooled = FIRST * POOLED * POOLED;
-    const Shape first = {blocks, 1, n.maps, SIDE, SIDE, FIRST, 3, 0, 1, 1, 1};
-    const Shape second = {blocks, 1, FIRST, POOLED, POOLED, SECOND, 4, 0, 1, 1, 1};
+    const Shape first = {blocks, n.maps, SIDE, SIDE, FIRST, 3, 0, 1, 1, 1};
+    const Shape second = {blocks, FIRST, POOLED, POOLED, SECOND, 4, 0, 1, 1, 1};
     const int first_size = FIRST * n.maps * 9, second_size = SECOND * FIRST * 16;
     const size_t a_block = 2 * pixels + 3 * pooled + 3 * FLAT + 2 * (THIRD + n.hidden + wide + answers);
     Space space(step_memory, blocks * a_block + groups * row / 8 + (2 * (first_size + second_size) + 128) / 8);
