@@ -40,43 +40,44 @@ static void squash_frame(const Slots& s, V* frame) {
     memset((void*)(frame + (s.side + 1) * row), 0, sizeof(V) * row);
 }
 
-// images (8 blocks, slots, pixels), mixture (8 blocks, maps pixels). For the way back: frames [blocks][slots][plane][8]
-// of the images, inner [blocks][slots][kernels][plane][8] and outer [blocks][slots][maps][pixels][8]. Biases may be null.
+// images (8 blocks, slots, pixels), mixture (8 blocks, maps pixels). For the way back: frames [slots][blocks][plane][8] of
+// the images, inner [slots][blocks][kernels][plane][8] and outer [slots][blocks][maps][pixels][8]. Biases may be null.
 extern "C" void nonlinear_forward(const Slots* slots, const float* images, const float* first, const float* first_bias,
                                   const float* second, const float* second_bias, float* mixture, float* frames,
                                   float* inner, float* outer) {
     const Slots& s = *slots;
-    const int row = s.row(), plane = s.plane(), pixels = s.pixels();
-    V* sum = room(sum_memory, (size_t)s.maps * pixels);
-    for (int b = 0; b < s.blocks; b++) {
-        memset((void*)sum, 0, sizeof(V) * s.maps * pixels);
-        for (int i = 0; i < s.slots; i++) {
-            const size_t set = (size_t)b * s.slots + i;
+    const int row = s.row(), plane = s.plane(), pixels = s.pixels(), wide = s.maps * pixels;
+    V* sums = room(sum_memory, (size_t)s.blocks * wide);
+    memset((void*)sums, 0, sizeof(V) * s.blocks * wide);
+    for (int i = 0; i < s.slots; i++)
+        for (int b = 0; b < s.blocks; b++) {
+            const size_t set = (size_t)i * s.blocks + b;
             V* frame = (V*)frames + set * plane;
             V* hidden = (V*)inner + set * s.kernels * plane;
-            V* out = (V*)outer + set * s.maps * pixels;
+            V* out = (V*)outer + set * wide;
+            V* sum = sums + (size_t)b * wide;
             framed(images + ((size_t)b * 8 * s.slots + i) * pixels, (size_t)s.slots * pixels, s, frame);
             convolve(3, s.kernels, s.side, (const V*)frame, plane, row, 1, s.side, 1, 1, first + i * s.kernels * 9,
                      first_bias ? first_bias + i * s.kernels : (const float*)nullptr, hidden + row + 1, plane, row,
                      s.kernels, s.side, s.side);
             for (int k = 0; k < s.kernels; k++) squash_frame(s, hidden + k * plane);
-            convolve(3, s.maps, s.side, (const V*)hidden, plane, row, 1, s.side, s.kernels, 1, second + i * s.maps * s.kernels * 9,
-                     second_bias ? second_bias + i * s.maps : (const float*)nullptr, out, pixels, s.side, s.maps, s.side,
-                     s.side);
-            for (int p = 0; p < s.maps * pixels; p++) {
+            convolve(3, s.maps, s.side, (const V*)hidden, plane, row, 1, s.side, s.kernels, 1,
+                     second + i * s.maps * s.kernels * 9, second_bias ? second_bias + i * s.maps : (const float*)nullptr,
+                     out, pixels, s.side, s.maps, s.side, s.side);
+            for (int p = 0; p < wide; p++) {
                 out[p] = tanh_of(out[p]);
                 sum[p] += out[p];
             }
         }
-        by_group(sum, s.maps * pixels, 1, mixture + (size_t)b * 8 * s.maps * pixels, s.maps * pixels);
-    }
+    by_group(sums, wide, s.blocks, mixture, wide);
 }
 
 static void add_up(const V* values, int count, V& sum) {
     for (int i = 0; i < count; i++) sum += values[i];
 }
 
-// `turned` is second, mirrored: [slots][kernels][maps][3][3]. `grad` (8 blocks, maps pixels) is of the mixture.
+// `turned` is second, mirrored: [slots][kernels][maps][3][3]. `grad` (8 blocks, maps pixels) is of the mixture. What was
+// made last comes first: it is still near.
 extern "C" void nonlinear_backward(const Slots* slots, const float* turned, const float* frames, const float* inner,
                                    const float* outer, const float* grad, float* grad_first, float* grad_first_bias,
                                    float* grad_second, float* grad_second_bias) {
@@ -89,11 +90,11 @@ extern "C" void nonlinear_backward(const Slots* slots, const float* turned, cons
     V* sums = room(kernel_memory, of_first + of_second + s.kernels + s.maps);
     by_block(grad, s.maps * pixels, s.blocks, lanes);
     memset((void*)frame, 0, sizeof(V) * s.maps * plane);
-    for (int i = 0; i < s.slots; i++) {
+    for (int i = s.slots - 1; i >= 0; i--) {
         memset((void*)sums, 0, sizeof(V) * (of_first + of_second + s.kernels + s.maps));
         V *second_sums = sums + of_first, *first_biases = second_sums + of_second, *second_biases = first_biases + s.kernels;
-        for (int b = 0; b < s.blocks; b++) {
-            const size_t set = (size_t)b * s.slots + i;
+        for (int b = s.blocks - 1; b >= 0; b--) {
+            const size_t set = (size_t)i * s.blocks + b;
             const V* hidden = (const V*)inner + set * s.kernels * plane;
             const V* out = (const V*)outer + set * s.maps * pixels;
             const V* given = lanes + (size_t)b * s.maps * pixels;

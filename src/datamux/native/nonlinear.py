@@ -41,9 +41,9 @@ class _Nonlinear(torch.autograd.Function):
         biases = [None if bias is None else bias.contiguous() for bias in (first_bias, second_bias)]
         b, n, k, c, side = (getattr(sizes, name) for name in SIZES)
         mixture = images.new_empty(b * LANES, c, side, side)
-        frames = images.new_empty(b, n, side + 2, side + 2, LANES)
-        inner = images.new_empty(b, n, k, side + 2, side + 2, LANES)
-        outer = images.new_empty(b, n, c, side, side, LANES)
+        frames = images.new_empty(n, b, side + 2, side + 2, LANES)
+        inner = images.new_empty(n, b, k, side + 2, side + 2, LANES)
+        outer = images.new_empty(n, b, c, side, side, LANES)
         given = (images, first, biases[0], second, biases[1])
         _call("nonlinear_forward", sizes, *given, mixture, frames, inner, outer)
         ctx.sizes = sizes
