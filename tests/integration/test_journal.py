@@ -8,7 +8,10 @@ import sys
 
 import pytest
 from predicting import MANY, TEXTS, rows_of, write
+from typer.testing import CliRunner
 
+import datamux
+from datamux.cli import app
 from datamux.inference.files import STDIN, predict_file
 from datamux.inference.journal import identity
 
@@ -162,3 +165,21 @@ def test_stdin_is_never_gone_on_with(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("good\n"))
     with pytest.raises(ValueError, match="stdin"):
         predict_file(predictor, STDIN, tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_the_command_says_how_to_go_on(tmp_path, monkeypatch, from_stdin):
+    """What came from a pipe cannot be read again, so there nothing is promised."""
+    source = write(tmp_path / "in.jsonl", [{"text": text} for text in TEXTS])
+    model = datamux.load("sentiment")
+
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(model.runtime), "logits", interrupted)
+    source = STDIN if from_stdin else source
+    command = ["predict", "sentiment", str(source), "-o", str(tmp_path / "out.jsonl"), "--quiet"]
+    done = CliRunner().invoke(app, command, input="\n".join(TEXTS))
+    assert done.exit_code == 130
+    assert not (tmp_path / "out.jsonl").exists()
+    assert ("the same command goes on where this one stopped" in done.output) != from_stdin
