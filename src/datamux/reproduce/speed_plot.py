@@ -66,8 +66,15 @@ def _draw_scores(axes: Any, rows: Rows, plain: float | None) -> None:
     if plain is not None:
         axes.axvline(plain, color="gray", linestyle=":", zorder=0)
     axes.set_xscale("log")
-    axes.tick_params(axis="x", which="minor", labelsize=6, labelrotation=40)
+    axes.xaxis.set_major_formatter(_thousands)
+    axes.xaxis.set_minor_formatter(_thousands)
+    axes.tick_params(axis="x", which="minor", labelsize=7)
     axes.set_xlabel(f"{RATE} (small numbers: N)")
+
+
+def _thousands(rate: float, place: int | None = None) -> str:
+    """The label of a tick: 1, 2 and 5 of each power of ten have one."""
+    return f"{rate / 1000:,g}k" if f"{rate:e}"[0] in "125" else ""
 
 
 def _points(rows: Rows, series: str, metric: str) -> dict[int, dict[str, Any]]:
