@@ -12,15 +12,10 @@ import torch
 from torch import Tensor
 
 from datamux.native.build import check_weights, loaded, pointer
-from datamux.native.layer import fits
+from datamux.native.layer import LANES, fits
 
 SIZES = ("blocks", "maps", "slots", "hidden", "out", "classes")
 LAYERS = ("first", "second", "third", "fourth", "slots", "readout")
-FIXED = {
-    "first": (10, -1, 3, 3),
-    "second": (16, 10, 4, 4),
-    "third": (120, 144),
-}  # what the arithmetic takes for granted
 
 
 class _Network(ctypes.Structure):
@@ -60,7 +55,7 @@ class Steps:
                 f"expected mixtures of {n.maps * 400} numbers in eights and {n.slots} labels each, got "
                 f"{tuple(mixture.shape)} and {tuple(labels.shape)}"
             )
-        n.blocks = len(mixture) // 8
+        n.blocks = len(mixture) // LANES
         mixture, labels = mixture.contiguous(), labels.long().contiguous()
         grad = torch.empty_like(mixture) if backward else None
         loaded().digits_step(
