@@ -1,9 +1,11 @@
-"""The paper's protocol for the paper's CNN, in less time. The same numbers, to rounding.
+"""The paper's protocol for the paper's CNN, in less time.
 
-after the mixture     one call of C++ a step (`datamux.native.step`)
-a fixed multiplexer   if it is linear, every training image is put through every slot's map once, before the first
-                      step: a mixture is then a sum of rows of a table
-one that learns       mixes as ever, and torch carries the mixture's gradient back to its weights
+    after the mixture     one call of C++ a step (`datamux.native.step`)
+    a fixed multiplexer   if it is linear, every training image is put through every slot's map once, before the first
+                          step: a mixture is then a sum of rows of a table
+    one that learns       mixes as ever, and torch carries the mixture's gradient back to its weights
+
+The same numbers as torch's, to rounding.
 """
 
 import torch
@@ -60,14 +62,12 @@ class QuickSteps:
         )
 
     def __call__(self, rows: Tensor) -> None:
-        labels = self.labels.index_select(0, rows)
-        if self.optimiser is None:
-            self.steps(self.mixed(rows), labels, backward=False)
-            return
-        mixture = self.mixed(rows)
-        self.optimiser.zero_grad()
-        mixture.backward(self.steps(mixture.detach(), labels, backward=True))  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        mixture, labels = self.mixed(rows), self.labels.index_select(0, rows)
+        grad = self.steps(mixture.detach(), labels, backward=self.optimiser is not None)
+        if self.optimiser is not None:
+            self.optimiser.zero_grad()
+            mixture.backward(grad)  # type: ignore[no-untyped-call]
+            self.optimiser.step()
 
     def mixed(self, rows: Tensor) -> Tensor:
         """(g*n) -> (g c*d)."""
