@@ -12,6 +12,7 @@ from statistics import fmean, pstdev
 
 import numpy as np
 
+from datamux.evaluate.plots import pyplot_without_window, save_figure
 from datamux.evaluate.records import read_record
 from pages.common import RESULTS, TITLES, minutes
 
@@ -231,12 +232,7 @@ def ablation_sections() -> list[str]:
 
 
 def draw_growth(file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
+    figure, axes = pyplot_without_window().subplots(figsize=(6, 3.5), layout="constrained")
     for name, group in rows_of("wikipedia_en").items():
         if len(warmups(group[0])) > 1:
             continue
@@ -247,5 +243,4 @@ def draw_growth(file: Path) -> None:
     axes.set_title("Retrieval warm-up: how fast the group size grows")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(file, dpi=120)
-    pyplot.close(figure)
+    save_figure(figure, file)

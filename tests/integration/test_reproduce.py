@@ -134,19 +134,20 @@ def test_rows_are_means_over_seeds_and_spreads_over_indices():
 
 
 def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
-    series = replace(FIGURES["mnist-picture"].series[0], protocol=replace(QUICK, steps=60))
-    record = picture_record(series, 3, digits)
+    quick = replace(QUICK, steps=60)
+    both = [replace(series, sizes=(3,), protocol=quick) for series in FIGURES["mnist-picture"].series]
+    record = picture_record(both, digits)
     write_record(record, tmp_path / "record.json")
     record = read_record(tmp_path / "record.json")
     first = record["results"][1]
     assert first["labels"] == digits.test_labels[3:6].tolist()
     torch.testing.assert_close(torch.tensor(first["digits"]) / 255, digits.test_images[3:6], atol=3e-3, rtol=0)
-    model = series.network.build(3)
-    mixture = model.multiplexer(digits.test_images[3:6][None])[0]
-    torch.testing.assert_close(torch.tensor(first["mixture"]) / 100, mixture, atol=6e-3, rtol=0)
+    assert [seen["series"] for seen in first["seen"]] == [series.name for series in both]
+    mixture = both[0].network.build(3).multiplexer(digits.test_images[3:6][None])[0]  # it learns nothing
+    torch.testing.assert_close(torch.tensor(first["seen"][0]["mixture"]) / 100, mixture, atol=6e-3, rtol=0)
     draw_figure(record, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-    assert rows_of(record)[0]["n"] == 3
+    assert [row["n"] for row in rows_of(record)] == [3, 3]
 
 
 def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
@@ -222,7 +223,7 @@ def test_bad_input_is_one_line():
         ("mnist-pca --epochs 1", "--epochs does not apply to mnist-pca; it takes --data-dir, --out, --plot, --json"),
         ("mnist-speed -n 2", "-n does not apply to mnist-speed"),
         ("mnist-picture --seeds 2", "--seeds does not apply to mnist-picture"),
-        ("mnist-picture -n 2 -n 4", "mnist-picture is of one series at one size"),
+        ("mnist-picture -n 2 -n 4", "mnist-picture is of one group size"),
         ("mnist-mlp --show --seeds 3", "--seeds does not apply to mnist-mlp --show; it takes --series, -n"),
     ],
 )

@@ -171,6 +171,13 @@ def made_up() -> Images:
     return Images(images[0], labels[0], images[1], labels[1], "made up", "memory")
 
 
+def test_a_compiler_may_have_arguments(monkeypatch):
+    monkeypatch.setenv("CXX", "ccache g++ -m64")
+    assert build._compiler() == ["ccache", "g++", "-m64"]
+    monkeypatch.setenv("CXX", "")
+    assert len(build._compiler()) <= 1
+
+
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
 def test_without_a_compiler_torch_does_it(compiler, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", compiler)

@@ -81,11 +81,9 @@ def test_every_weight_is_torchs(multiplexer, n, groups, monkeypatch):
         (ImageNetwork("cnn", "ortho", {}, {"layers": 2, "activation": "tanh"}), 32, {}),
         (ImageNetwork("cnn", "ortho", {}, {"layers": 1, "activation": "gelu"}), 32, {}),
         (ImageNetwork("cnn", "ortho"), 12, {}),
-        (ImageNetwork("cnn", "ortho"), 32, {"shift": 1}),
         (ImageNetwork("cnn", "ortho"), 32, {"optimiser": "adamw"}),
         (ImageNetwork("cnn", "ortho"), 32, {"loss": "cross_entropy"}),
         (ImageNetwork("cnn", "ortho"), 32, {"weight_decay": 0.1}),
-        (ImageNetwork("cnn", "ortho"), 32, {"averaging": 0.9}),
         (ImageNetwork("cnn", "ortho"), 32, {"schedule": "cosine"}),
     ],
 )

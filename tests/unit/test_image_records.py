@@ -1,18 +1,21 @@
 """Records of the image figures: whole ones are kept, rows and tables are right, the paper stands beside MNIST alone."""
 
 import json
+import math
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from datamux.cli.output import PLOTS
 from datamux.reproduce import speed
 from datamux.reproduce.accuracy import settings_of
 from datamux.reproduce.committed import committed, has_record
 from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.paper import STATED, Stated, stated_words
-from datamux.reproduce.plots import figure_of
+from datamux.reproduce.plots import draw_figure, figure_of
+from datamux.reproduce.runs import VERSION
 from datamux.reproduce.speed import RATE, RATIO, TIMED, speed_rows, timed_series, without_accuracy
 from datamux.reproduce.table import part_of, rows_of
 from datamux.reproduce.whole import problems
@@ -33,7 +36,8 @@ def made_up(name: str, data: dict = DATA) -> dict:
         for seed in range(3)
     ]
     recipe = json.loads(json.dumps(settings_of(FIGURES[name].series)))
-    return {"kind": "reproduce", "figure": name, "data": data, "recipe": recipe, "results": results}
+    about = {"kind": "reproduce", "figure": name, "version": VERSION}
+    return about | {"data": data, "recipe": recipe, "results": results}
 
 
 def made_up_speed(data: dict = DATA) -> dict:
@@ -43,6 +47,23 @@ def made_up_speed(data: dict = DATA) -> dict:
         for n in series.sizes
     ]
     return {"kind": "speed", "figure": "mnist-speed", "data": data, "results": results}
+
+
+def made_up_picture() -> dict:
+    series = FIGURES["mnist-picture"].series
+    group = {
+        "digits": [[0] * 400] * 4,
+        "labels": [7, 2, 1, 0],
+        "seen": [{"series": s.name, "mixture": [1] * 400, "answers": [7, 3, 1, 0]} for s in series],
+    }
+    return {
+        "kind": "picture",
+        "figure": "mnist-picture",
+        "recipe": json.loads(json.dumps(settings_of(series))),
+        "data": DATA,
+        "rows": [{"series": s.name, "n": 4, "value": 90.0} for s in series],
+        "results": [group] * 3,
+    }
 
 
 @pytest.fixture
@@ -80,6 +101,18 @@ def test_what_is_not_whole_is_named():
     other["recipe"]["ortho"]["protocol"]["epochs"] = 1
     assert problems(other) == ["the settings of 'ortho' are not the figure's"]
 
+    old = made_up("mnist-mlp") | {"version": VERSION - 1}
+    assert problems(old) == [f"its runs are of version {VERSION - 1}, not {VERSION}"]
+
+    picture = made_up_picture()
+    assert problems(picture) == []
+    picture["rows"].pop()
+    next(iter(picture["recipe"].values()))["protocol"]["epochs"] = 1
+    assert problems(picture) == [
+        "the settings of \"mlp ortho (the paper's)\" are not the figure's",
+        "'cnn tiles' at N = 4 is missing",
+    ]
+
     further = made_up_speed()
     further["results"][0]["n"] = 3
     assert len(problems(further)) == 2
@@ -111,6 +144,12 @@ def test_the_papers_words():
     assert Stated("a", 8, 83.0, "there", "about", of="low_rank").words == "about 83 for low_rank"
 
 
+def test_a_stated_spread_as_a_number():
+    assert Stated("a", 8, None, "there", spread="about 7").most_spread == 7
+    assert Stated("a", 8, None, "there", spread="10 to 24").most_spread == 24
+    assert Stated("a", 8, 83.65, "there").most_spread is None
+
+
 def test_every_stated_number_belongs_to_a_point():
     for figure, points in STATED.items():
         there = {(s.name, n) for s in FIGURES[figure].series for n in s.sizes} or {("as_published", 8)}
@@ -120,9 +159,11 @@ def test_every_stated_number_belongs_to_a_point():
 
 def test_the_papers_limits_stand_beside_ours():
     rows = {(row["series"], row["n"]): row["paper"] for row in rows_of(made_up("mnist-beaten"))}
-    limits = {("mlp ortho", 8): 78, ("mlp principal", 8): 83, ("cnn ortho", 8): 56, ("cnn tiles", 4): 80}
-    limits |= {("cnn nonlinear_8x", 8): 83.65, ("cnn tiles_8x", 16): 53.30}
-    assert {point: value for point, value in rows.items() if value is not None} == limits
+    limits = {("mlp ortho", 8): 78, ("cnn ortho", 8): 56, ("cnn nonlinear_8x", 8): 83.65}
+    assert {point: value for point, value in rows.items() if value is not None} == limits, "of the same series alone"
+    record = made_up("mnist-beaten")
+    assert stated_words(record, "mlp principal", 8) == "about 83 for low_rank"
+    assert stated_words(record, "cnn tiles_8x", 16) == "53.30 for nonlinear_8x"
 
 
 @pytest.mark.parametrize("source", [OTHER["source"], "MNIST, held out of training"])
@@ -265,17 +306,50 @@ def test_speed_is_drawn_with_and_without_accuracy(all_committed):
     assert OTHER["source"] in without.get_suptitle()
 
 
+def test_the_papers_spreads_and_every_slot_are_drawn():
+    record = made_up("mnist-cnn")
+    (axes,) = figure_of(record).axes
+    bars = [c for c in axes.containers if not c.lines[0]]  # without a line of its own
+    segments = [segment for bar in bars for segment in bar.lines[2][0].get_segments()]
+    assert [float(top - bottom) for (_, bottom), (_, top) in segments] == pytest.approx([4.0, 14.0, 14.0])
+    assert [float(top + bottom) / 2 for (_, bottom), (_, top) in segments[1:]] == pytest.approx([86.5, 82.5])
+    dots = sum(len(part.get_offsets()) for part in axes.collections if len(part.get_offsets()) > 1)
+    assert dots == sum(len(result["slots"]) for result in record["results"])
+
+
+def test_a_line_is_broken_where_a_size_was_not_run():
+    (axes,) = figure_of(made_up("mnist-cnn")).axes
+    line = next(bars for bars in axes.containers if bars.get_label() == "nonlinear").lines[0]
+    assert [round(float(x)) for x in line.get_xdata()] == [2, 4, 9]  # a little aside
+    assert [math.isnan(y) for y in line.get_ydata()] == [False, True, False]
+
+
+def test_a_series_of_one_image_a_pass_is_drawn():
+    """It is left out only where it is the line of the plain network."""
+    (axes,) = figure_of(part_of(made_up("mnist-mlp"), ["ortho"], [1])).axes
+    assert [bars.get_label() for bars in axes.containers] == ["ortho"]
+    (axes,) = figure_of(part_of(made_up("mnist-mlp"), ["identity"], [1])).axes
+    assert axes.get_legend() is not None
+    mlp, *_ = figure_of(made_up("mnist-beaten")).axes
+    assert "identity" not in [bars.get_label() for bars in mlp.containers]
+
+
+@pytest.mark.parametrize("ending", PLOTS)
+def test_a_plot_of_every_ending_can_be_drawn(ending, tmp_path):
+    draw_figure(made_up("mnist-mlp"), tmp_path / f"plot{ending}")
+    assert (tmp_path / f"plot{ending}").stat().st_size > 1000
+
+
 def test_a_picture_reads_from_left_to_right():
-    group = {"digits": [[0] * 400] * 2, "labels": [7, 2], "mixture": [1] * 400, "answers": [7, 3]}
-    row = {"series": "ortho", "value": 90.0}
-    figure = figure_of({"kind": "picture", "results": [group] * 3, "rows": [row], "data": {"source": "MNIST"}})
+    figure = figure_of(made_up_picture())
     line = figure.axes[: len(figure.axes) // 3]
-    images = [place for place, axes in enumerate(line) if axes.images]
-    answers = [
-        (place, axes.texts[0]) for place, axes in enumerate(line) if axes.texts and axes.texts[0].get_text() != "→"
-    ]
-    assert images[:2] == [0, 1]
-    assert len(images) == 3
-    assert [text.get_text() for _, text in answers] == ["7", "3"]
-    assert [text.get_color() for _, text in answers] == ["tab:green", "tab:red"]
-    assert max(images) < min(place for place, _ in answers), "digits, then the mixture, then the answers"
+    digits, *networks = line[:4], line[4:11], line[11:]
+    assert all(axes.images for axes in digits)
+    for network in networks:
+        before, mixture, after, *answers = network
+        assert [axes.texts[0].get_text() for axes in (before, after)] == ["→", "→"]
+        assert mixture.images
+        assert [axes.texts[0].get_text() for axes in answers] == ["7", "3", "1", "0"]
+        assert [axes.texts[0].get_color() for axes in answers[:2]] == ["tab:green", "tab:red"]
+    assert line[12].get_title() == "cnn tiles sees"
+    assert line[15].get_title() == "and answers (90.0% right)"

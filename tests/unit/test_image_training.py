@@ -8,7 +8,7 @@ from torch import nn
 
 from datamux.tasks.images import Images
 from datamux.train.image_networks import ImageNetwork
-from datamux.train.images import PAPER, Protocol, accuracy_by_slot, loss_of, shifted, train_on_images
+from datamux.train.images import PAPER, Protocol, accuracy_by_slot, loss_of, train_on_images
 
 
 def made_up(train: int = 24, test: int = 11) -> Images:
@@ -25,9 +25,6 @@ def test_the_papers_protocol():
         "rate": 0.1,
         "schedule": "fixed",
         "weight_decay": 0.0,
-        "smoothing": 0.0,
-        "shift": 0,
-        "averaging": 0.0,
         "groups": 32,
         "steps": 1875,  # times 32 is 60,000
         "epochs": 15,
@@ -101,27 +98,6 @@ def test_progress_counts_every_step():
     network = nn.Linear(400, 10)
     train_on_images(network, made_up(), Protocol(steps=30, epochs=2), progress=told.append)
     assert sum(told) == 60
-
-
-def test_the_average_is_an_average():
-    """The mean of what the weights were lies between what they were first and last."""
-    plain, averaged = (ImageNetwork("mlp", "identity").build(1) for _ in range(2))
-    start = plain.head.out.bias.detach().clone()
-    for network, averaging in ((plain, 0.0), (averaged, 0.99)):
-        train_on_images(network, made_up(), Protocol(averaging=averaging, steps=40, epochs=1))
-    moved = (plain.head.out.bias - start).abs().sum()
-    half = (averaged.head.out.bias - start).abs().sum()
-    assert 0.1 * moved < half < 0.95 * moved
-
-
-def test_shifted_images_move_and_lose_nothing_inside():
-    image = torch.zeros(50, 20, 20)
-    image[:, 10, 7] = 1
-    moved = shifted(image.flatten(1), 2, torch.Generator().manual_seed(0)).view(50, 20, 20)
-    assert (moved.sum((1, 2)) == 1).all()
-    places = {tuple(place) for place in moved.nonzero()[:, 1:].tolist()}
-    assert {y for y, _ in places} == {8, 9, 10, 11, 12}
-    assert {x for _, x in places} == {5, 6, 7, 8, 9}
 
 
 class OnlySlot(nn.Module):

@@ -163,7 +163,6 @@ def test_then_scikit_learn(nowhere):
     assert "scikit-learn" in str(data)
     assert data.train_images.shape == (1347, 400)
     assert data.test_images.shape == (450, 400)
-    assert data.side == 20
     assert 0.9 < float(data.train_images.max()) <= 1
 
 

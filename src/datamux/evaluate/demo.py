@@ -8,7 +8,7 @@ from typing import Any
 
 from datamux.evaluate.contenders import FromTexts
 from datamux.evaluate.pace import choose_pace
-from datamux.evaluate.plots import pyplot_without_window
+from datamux.evaluate.plots import pyplot_without_window, save_figure
 from datamux.evaluate.speed import Contender, compare_speed
 from datamux.inference.predictor import Predictor, load
 from datamux.zoo import shipped_folder, shipped_models
@@ -106,8 +106,7 @@ def draw_demo(shown: Sequence[Shown], file: Path) -> None:
         axes.bar_label(bars, labels, fontsize=8)
         axes.margins(y=0.15)
         axes.set(title=one.name, ylabel="texts a second, texts to answers")
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-    pyplot.close(figure)
+    save_figure(figure, file)
 
 
 def bare(answer: Any) -> Any:

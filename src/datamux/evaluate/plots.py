@@ -54,7 +54,7 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)
-    _save(figure, file)
+    save_figure(figure, file)
 
 
 def speed_title(settings: dict[str, Any]) -> str:
@@ -104,12 +104,13 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
     axes.grid(alpha=0.3, which="both")
     figure.legend(loc="outside right upper", fontsize=8)
-    _save(figure, file)
+    save_figure(figure, file)
 
 
-def _save(figure: Any, file: Path) -> None:
+def save_figure(figure: Any, file: Path) -> None:
+    """Write a figure into a file of any kind; a png does not say which matplotlib drew it, so that it is the same."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
+    figure.savefig(file, dpi=120, metadata={"Software": None} if file.suffix.lower() == ".png" else None)
     pyplot_without_window().close(figure)
 
 

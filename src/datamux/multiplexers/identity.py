@@ -1,4 +1,4 @@
-"""No transformation: the slots are simply averaged, so their order is lost.
+"""No transformation: the slots are simply added up (or averaged), so their order is lost.
 
     phi_i(x) = x
 

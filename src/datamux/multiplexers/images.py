@@ -102,7 +102,7 @@ class Mosaic(ImageMap):
         return self.band(images, slot) if self.published else self.tile(images, slot)
 
     def tile(self, images: Tensor, slot: int) -> Tensor:
-        tiles = math.isqrt(self.num_instances - 1) + 1  # a row
+        tiles = tiles_a_row(self.num_instances)
         tile = self.side // tiles
         row, column = divmod(slot, tiles)
         placed = torch.zeros_like(images)
@@ -212,6 +212,11 @@ class Nonlinear(ImageMultiplexer):
         each = F.conv2d(a, second.transpose(0, 1).contiguous(memory_format=last), padding=1, groups=self.kernels)
         total = each.sum(1, keepdim=True)
         return quick_tanh(total if bias[1] is None else total + bias[1])
+
+
+def tiles_a_row(slots: int) -> int:
+    """Of the smallest square of tiles that has a tile for every slot."""
+    return math.isqrt(slots - 1) + 1
 
 
 def quick_tanh(x: Tensor) -> Tensor:

@@ -2,20 +2,19 @@
 
     phi_i(x) = place_i(W2 * shrink(tanh(W1 * x)))        W1: 16 kernels of 5x5, stride 2; W2: c kernels of 3x3
 
-As the mosaic, but what is kept of an image is learned, as in the paper's `nonlinear`, and of the same two layers. All
-slots share the two layers: it is the place that tells a slot, so every image teaches every slot. `maps` makes the
-mixture wider than one image.
+As the mosaic, but what is kept of an image is learned. Two layers, as in the paper's `nonlinear`, but the first has
+larger kernels and a step of two pixels, and no tanh is after the second. All slots share them: it is the place that
+tells a slot, so every image teaches every slot. `maps` makes the mixture wider than one image.
 """
 
 import functools
-import math
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from datamux.multiplexers.base import Scale
-from datamux.multiplexers.images import ImageMultiplexer, quick_tanh
+from datamux.multiplexers.images import ImageMultiplexer, quick_tanh, tiles_a_row
 from datamux.native.layer import blocked, fits, layer, unblocked
 from datamux.native.shrink import shrink_blocked
 from datamux.seeded import layer_start
@@ -36,7 +35,7 @@ class Tiles(ImageMultiplexer):
         super().__init__(num_instances, dim, scale=scale, seed=seed)
         self.maps = maps
         self.kernels = kernels
-        self.tiles = math.isqrt(num_instances - 1) + 1  # a row
+        self.tiles = tiles_a_row(num_instances)
         self.tile = self.side // self.tiles
         if self.tile < 1:
             raise ValueError(f"{num_instances} tiles do not fit into {self.side}x{self.side} pixels")

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -25,8 +26,8 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled library; None where there is no compiler, or where it cannot compile this for the processor."""
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
-    if compiler is None or platform.machine() not in ("x86_64", "AMD64"):
+    compiler = _compiler()
+    if not compiler or platform.machine() not in ("x86_64", "AMD64"):
         return None
     try:
         return ctypes.CDLL(str(_compiled(compiler)))
@@ -58,15 +59,21 @@ def check_weights(weights: Mapping[str, Tensor | None], shapes: Mapping[str, tup
             raise ValueError(f"{name} must be of single precision on the CPU, got {weight.dtype} on {weight.device}")
 
 
-def _compiled(compiler: str) -> Path:
+def _compiler() -> list[str]:
+    """A command with its arguments, as `CXX` may be: "ccache g++". Empty where there is none."""
+    found = shutil.which("c++") or shutil.which("g++")
+    return shlex.split(os.environ.get("CXX", "")) or ([found] if found else [])
+
+
+def _compiled(compiler: list[str]) -> Path:
     texts = [file.read_text() for file in (*HEADERS, *SOURCES)]
-    made_of = "\0".join((*texts, compiler, *FLAGS, _processor()))
+    made_of = "\0".join((*texts, *compiler, *FLAGS, _processor()))
     file = _folder() / f"native-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.so"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             part = Path(folder, file.name)
-            subprocess.run([compiler, *FLAGS, "-o", part, *SOURCES], check=True, capture_output=True)
+            subprocess.run([*compiler, *FLAGS, "-o", part, *SOURCES], check=True, capture_output=True)
             part.replace(file)  # at once: another process may be about to load it
     return file
 

@@ -1,16 +1,24 @@
-"""Accuracy against N: a line a series, its spread over indices as bars, what the paper states as stars or triangles."""
+"""Accuracy against N: a line a series, its spread over indices as bars, every slot a dot; what the paper states.
 
+The paper's numbers are stars in the colour of the series they are of, bounds are triangles, stated spreads black bars.
+A number of another series, in whose place ours is, is white and has that one's name beside it.
+"""
+
+from math import nan
 from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.reproduce.accuracy import ACCURACY, accuracy_rows
-from datamux.reproduce.panels import TITLES, Panel, legend_below, looks, panel_of, panels_of, show_sizes
-from datamux.reproduce.paper import stated
+from datamux.reproduce.panels import PANEL_TITLES, Panel, label_of, legend_below, looks, panel_of, panels_of, show_sizes
+from datamux.reproduce.paper import Stated, stated
 from datamux.train.image_networks import ImageNetwork
 
-STEP = 0.045  # of a doubling of N: neighbouring series stand so far apart that their bars can be told apart
+STEP = 0.045  # of a doubling of N: neighbouring series stand so far apart that their bars can be told apart,
+WIDEST = 0.25  # and all of them together no farther than this
 MARKS = {"exact": "*", "about": "*", "above": "^"}
-STATED = {"*": "stated in the paper or its notebook", "^": "the paper: above this"}
+SIZES = {"*": 13, "^": 9}
+MEANINGS = {"*": "stated in the paper or its notebook", "^": "the paper: above this"}
+SPREAD = "spread stated by the paper"  # about our mean, where it states no mean
 SAME_AS_PLAIN = ("identity", "rotation", "rotation_as_published")  # at N = 1
 
 
@@ -24,52 +32,73 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
     figure, grid = pyplot.subplots(
         1, len(panels), figsize=(max(7, 5.2 * len(panels)), 6), squeeze=False, sharey=True, layout="constrained"
     )
+    lines = [row for row in rows if not _is_plain_alone(rows, networks, row["series"])] or rows
+    sizes = sorted({row["n"] for row in lines})
     for axes, panel in zip(grid[0], panels, strict=True):
-        own = [row for row in rows if panel_of(networks[row["series"]]) == panel]
-        _draw_panel(record, own, axes)
+        own = [row for row in lines if panel_of(networks[row["series"]]) == panel]
+        show_sizes(axes, sizes)
+        axes.set_xlim(0.8 * sizes[0], 1.25 * sizes[-1])
+        _draw_panel(record, own, sizes, axes)
         plain = _plain(rows, networks, panel)
         if plain is not None:
             axes.axhline(plain, color="gray", linestyle=":", label=f"one image a pass: {plain:.1f}", zorder=0)
-        axes.set_title(TITLES[panel], fontsize=10)
-        show_sizes(axes, {row["n"] for row in rows})
-        axes.set_xlim(0.8 * min(row["n"] for row in rows), 1.25 * max(row["n"] for row in rows))
+        axes.set_title(PANEL_TITLES[panel], fontsize=10)
         axes.grid(alpha=0.3)
         legend_below(axes)
     grid[0][0].set_ylabel(f"{ACCURACY} (bars: spread over indices)")
     return figure
 
 
-def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], axes: Any) -> None:
-    # A series that is there for N = 1 alone is the line of the plain network.
-    names = [name for name in dict.fromkeys(row["series"] for row in rows) if _sizes(rows, name) != {1}]
-    labelled: set[str] = set()
+def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], sizes: list[int], axes: Any) -> None:
+    names = list(dict.fromkeys(row["series"] for row in rows))
     for number, (name, look) in enumerate(looks(names).items()):
-        own = sorted((row for row in rows if row["series"] == name), key=lambda row: row["n"])
-        aside = 2 ** (STEP * (number - (len(names) - 1) / 2))
+        aside = 2 ** (min(STEP, WIDEST / len(names)) * (number - (len(names) - 1) / 2))
+        own = {row["n"]: row for row in rows if row["series"] == name}
+        line = [n for n in sizes if min(own) <= n <= max(own)]  # broken where a size between was not run
         axes.errorbar(
-            [row["n"] * aside for row in own],
-            [row["value"] for row in own],
-            [row["spread"] for row in own],
-            label=name.removeprefix("mlp ").removeprefix("cnn ").replace("_", " "),
+            [n * aside for n in line],
+            [own[n]["value"] if n in own else nan for n in line],
+            [own[n]["spread"] if n in own else nan for n in line],
+            label=label_of(name),
             **look,
             marker="o",
             markersize=4,
             capsize=2,
             elinewidth=1,
         )
-        for row in own:
-            said = stated(record, name, row["n"])
-            if said is not None and said.value is not None:
-                mark = MARKS[said.kind]
-                label = None if mark in labelled else STATED[mark]
-                labelled.add(mark)
-                place = ([row["n"] * aside], [said.value])
-                size = 13 if mark == "*" else 9
-                axes.plot(*place, mark, color=look["color"], mec="black", markersize=size, label=label, zorder=5)
+        slots = [(r["n"] * aside, 100 * slot) for r in record["results"] if r["series"] == name for slot in r["slots"]]
+        axes.scatter(*zip(*slots, strict=True), s=4, color=look["color"], alpha=0.3, linewidths=0)
+        for n, row in own.items():
+            said = stated(record, name, n)
+            if said is not None:
+                _draw_stated(axes, said, n * aside, row["value"], look["color"])
+        if name == "identity" and max(own) > 1:
+            axes.plot(sizes, [100 / n for n in sizes], color="black", lw=0.7, ls=(0, (1, 3)), label="1/N")
 
 
-def _sizes(rows: list[dict[str, Any]], name: str) -> set[int]:
-    return {row["n"] for row in rows if row["series"] == name}
+def _draw_stated(axes: Any, said: Stated, x: float, ours: float, colour: Any) -> None:
+    """What the paper says of a point."""
+    labels = axes.get_legend_handles_labels()[1]
+    if said.value is not None:
+        mark = MARKS[said.kind]
+        if MEANINGS[mark] not in labels:
+            axes.plot([], [], mark, color="white", mec="black", markersize=SIZES[mark], label=MEANINGS[mark])
+        axes.plot([x], [said.value], mark, color="white" if said.of else colour, mec="black", ms=SIZES[mark], zorder=5)
+    if said.of:
+        name = f"the paper's {label_of(said.of)}"
+        right = x < axes.get_xlim()[1] / 2  # there is room for it on that side
+        place = {"xytext": (9 if right else -9, -3), "ha": "left" if right else "right"}
+        axes.annotate(name, (x, said.value), textcoords="offset points", fontsize=8, **place)
+    if said.most_spread is not None:
+        middle = ours if said.value is None else said.value
+        label = None if SPREAD in labels else SPREAD
+        bar = {"fmt": "none", "ecolor": "black", "elinewidth": 0.8, "capsize": 4, "zorder": 4}
+        axes.errorbar([x * 2 ** (STEP / 2)], [middle], [said.most_spread], label=label, **bar)
+
+
+def _is_plain_alone(rows: list[dict[str, Any]], networks: dict[str, ImageNetwork], name: str) -> bool:
+    """Whether a series is the line of the plain network and nothing else."""
+    return networks[name].multiplexer in SAME_AS_PLAIN and {row["n"] for row in rows if row["series"] == name} == {1}
 
 
 def _plain(rows: list[dict[str, Any]], networks: dict[str, ImageNetwork], panel: Panel) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.train.image_networks import ImageNetwork
 
-TITLES = {
+PANEL_TITLES = {
     ("mlp", False): "MLP",
     ("cnn", False): "CNN, mixtures as large as one image",
     ("cnn", True): "CNN, larger mixtures (4x, 8x)",
@@ -21,7 +21,7 @@ def panel_of(network: ImageNetwork) -> Panel:
 def panels_of(networks: Iterable[ImageNetwork]) -> list[Panel]:
     """The panels that these networks need, in their order."""
     there = {panel_of(network) for network in networks}
-    return [panel for panel in TITLES if panel in there]
+    return [panel for panel in PANEL_TITLES if panel in there]
 
 
 def looks(names: list[str]) -> dict[str, dict[str, Any]]:
@@ -37,6 +37,11 @@ def looks(names: list[str]) -> dict[str, dict[str, Any]]:
     }
 
 
+def label_of(series: str) -> str:
+    """A series in a legend, whose panel says the backbone."""
+    return series.removeprefix("mlp ").removeprefix("cnn ").replace("_", " ")
+
+
 def show_sizes(axes: Any, sizes: Iterable[int]) -> None:
     """N along the lower edge, each step twice the last."""
     axes.set_xscale("log", base=2)
@@ -44,6 +49,8 @@ def show_sizes(axes: Any, sizes: Iterable[int]) -> None:
     axes.set_xlabel("images a pass (N)")
 
 
-def legend_below(axes: Any) -> None:
-    """Under the panel, where it hides nothing."""
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
+def legend_below(axes: Any, of: Any = None) -> None:
+    """Under a panel, where it hides nothing; of what is in it, or in another."""
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+    handles = (of or axes).get_legend_handles_labels()
+    axes.legend(*handles, fontsize=8, ncols=2, handlelength=3.5, frameon=False, **place)  # long enough to show dashes

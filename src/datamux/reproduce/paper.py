@@ -4,6 +4,7 @@ The paper's figures were drawn without tables, so there are few, and some are "a
 about MNIST: beside results on other digits they are not shown.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,6 +34,11 @@ class Stated:
         said = [self.kind if self.kind != "exact" else "", number, self.spread and f"± {self.spread}"]
         said += [f"for {self.of}"] if self.of else []
         return " ".join(word for word in said if word)
+
+    @property
+    def most_spread(self) -> float | None:
+        """The spread as a number; the largest, where several are stated."""
+        return max(map(float, re.findall(r"[\d.]+", self.spread)), default=None)
 
 
 STATED: dict[str, tuple[Stated, ...]] = {
@@ -85,8 +91,9 @@ def stated(record: dict[str, Any], series: str, n: int) -> Stated | None:
 
 
 def stated_value(record: dict[str, Any], series: str, n: int) -> float | None:
+    """The number alone, "about" and "above" left out; none where it is of another series than this."""
     point = stated(record, series, n)
-    return None if point is None else point.value
+    return None if point is None or point.of else point.value
 
 
 def stated_words(record: dict[str, Any], series: str, n: int) -> str:

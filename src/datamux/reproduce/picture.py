@@ -1,9 +1,10 @@
 """A picture a person understands: N digits, their mixture, and the N answers that one pass gives.
 
-The network is trained for it, then answers the first groups of the test set. The record keeps the pixels, so that the
-picture can be drawn again without training.
+Each series is trained for it, then answers the same first groups of the test set. The record keeps the pixels, so that
+the picture can be drawn again without training.
 """
 
+from collections.abc import Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.evaluate.records import make_record
+from datamux.native.layer import switch
+from datamux.reproduce.accuracy import ACCURACY, settings_of
 from datamux.reproduce.runs import Progress, one_thread
 from datamux.reproduce.series import Series
 from datamux.tasks.images import SIDE, Images
@@ -20,73 +23,83 @@ GROUPS = 3  # of the picture
 
 
 def picture_record(
-    series: Series, n: int, data: Images, *, seed: int = 0, progress: Progress = lambda cost: None
+    chosen: Sequence[Series], data: Images, *, seed: int = 0, progress: Progress = lambda cost: None
 ) -> dict[str, Any]:
-    """Train, and keep the first groups of the test set with their mixtures and answers."""
-    with one_thread():
-        model = series.network.build(n, dim=data.train_images.shape[1], seed=seed)
-        train_on_images(model, data, series.protocol, seed=seed, progress=progress)
-        slots = accuracy_by_slot(model, data, seed=seed)
+    """Train, and keep the first groups of the test set with what each network sees of them and answers."""
+    (n,) = {n for series in chosen for n in series.sizes}
     images, labels = data.test_images[: GROUPS * n], data.test_labels[: GROUPS * n]
-    with torch.inference_mode():
-        mixtures = model.multiplexer(images.view(GROUPS, n, -1))
-        answers = model(images).argmax(-1)
-    row = {
-        "series": series.name,
-        "n": n,
-        "metric": "accuracy, %",
-        "value": round(100 * fmean(slots), 3),
-        "spread": round(100 * pstdev(slots), 3),
-        "seeds": 1,
-        "paper": None,
-    }
-    groups = [
+    groups: list[dict[str, Any]] = [
         {
             "digits": images[g * n : (g + 1) * n].mul(255).round().int().tolist(),
             "labels": labels[g * n : (g + 1) * n].tolist(),
-            "mixture": mixtures[g].mul(100).round().int().tolist(),
-            "answers": answers[g * n : (g + 1) * n].tolist(),
+            "seen": [],
         }
         for g in range(GROUPS)
     ]
-    settings = {series.name: series.as_dict()}
+    rows = []
+    for series in chosen:
+        with one_thread():
+            model = series.network.build(n, dim=data.train_images.shape[1], seed=seed)
+            switch(model, True)
+            train_on_images(model, data, series.protocol, seed=seed, progress=progress)
+            switch(model, False)
+            slots = accuracy_by_slot(model, data, seed=seed)
+        with torch.inference_mode():
+            mixtures = model.multiplexer(images.view(GROUPS, n, -1))
+            answers = model(images).argmax(-1).view(GROUPS, n)
+        for group, mixture, answer in zip(groups, mixtures, answers, strict=True):
+            seen = {"mixture": mixture.mul(100).round().int().tolist(), "answers": answer.tolist()}
+            group["seen"].append({"series": series.name, **seen})
+        value, spread = round(100 * fmean(slots), 3), round(100 * pstdev(slots), 3)
+        point = {"series": series.name, "n": n, "metric": ACCURACY}
+        rows.append({**point, "value": value, "spread": spread, "seeds": 1, "paper": None})
     return make_record(
-        "picture", recipe=settings, figure="mnist-picture", data=data.about(), rows=[row], results=groups
+        "picture", recipe=settings_of(chosen), figure="mnist-picture", data=data.about(), rows=rows, results=groups
     )
 
 
 def draw_picture(record: dict[str, Any]) -> Any:
-    """One line a group, from left to right: its digits, the one mixture that the network sees, the answers in turn."""
+    """One line a group, from left to right: its digits, then for every network the one mixture that it sees and its
+    answers in turn.
+    """
     pyplot = pyplot_without_window()
-    groups = record["results"]
+    groups, rows = record["results"], record["rows"]
     n = len(groups[0]["labels"])
-    widths = [1.0] * n + [0.5, 1.0, 0.5] + [0.4] * n  # the halves hold arrows
+    widths = [1.0] * n + ([0.5, 1.0, 0.5] + [0.4] * n) * len(rows)  # the halves hold arrows
     figure, grid = pyplot.subplots(
         len(groups),
         len(widths),
-        figsize=(1.1 * sum(widths), 1.2 * len(groups) + 0.8),
+        figsize=(1.1 * sum(widths), 1.2 * len(groups) + 1),
         width_ratios=widths,
         squeeze=False,
         layout="constrained",
     )
+    for axes in grid.flat:
+        axes.set_axis_off()
+    starts = [n + (n + 3) * number for number in range(len(rows))]  # of each network's part of a line
     for line, group in zip(grid, groups, strict=True):
-        for axes in line:
-            axes.set_axis_off()
         for axes, digit in zip(line, group["digits"], strict=False):
             axes.imshow(_square(digit), cmap="gray_r")
-        line[n + 1].imshow(_square(group["mixture"]), cmap="gray")
-        for arrow in (line[n], line[n + 2]):
-            arrow.text(0.5, 0.5, "→", ha="center", va="center", fontsize=16)
-        for axes, label, answer in zip(line[n + 3 :], group["labels"], group["answers"], strict=True):
-            colour = "tab:green" if answer == label else "tab:red"
-            axes.set_box_aspect(1 / widths[-1])  # as high as the pictures
-            axes.text(0.5, 0.5, str(answer), ha="center", va="center", fontsize=16, color=colour)
-    for place, title in ((0, f"{n} digits"), (n + 1, "the network sees"), (n + 3, "its answers")):
-        grid[0][place].set_title(title, fontsize=8, loc="left" if place != n + 1 else "center")
-    row = record["rows"][0]
-    right = f"{row['series']}: {row['value']:.1f}% right on {record['data']['source']}"
-    figure.suptitle(f"{n} digits, one pass, {n} answers ({right})", fontsize=10)
+        for start, seen in zip(starts, group["seen"], strict=True):
+            _draw_seen(line[start : start + n + 3], group["labels"], seen)
+    grid[0][0].set_title(f"{n} digits", fontsize=8, loc="left")
+    for start, row in zip(starts, rows, strict=True):
+        grid[0][start + 1].set_title(f"{row['series']} sees", fontsize=8)
+        grid[0][start + 3 + (n - 1) // 2].set_title(f"and answers ({row['value']:.1f}% right)", fontsize=8)
+    figure.suptitle(f"{n} digits, one pass, {n} answers: {record['data']['source']}", fontsize=10)
     return figure
+
+
+def _draw_seen(line: Any, labels: list[int], seen: dict[str, Any]) -> None:
+    """An arrow, a mixture, an arrow, the answers: right ones green, wrong ones red."""
+    before, mixture, after, *places = line
+    mixture.imshow(_square(seen["mixture"]), cmap="gray_r")
+    for arrow in (before, after):
+        arrow.text(0.5, 0.5, "→", ha="center", va="center", fontsize=16)
+    for axes, label, answer in zip(places, labels, seen["answers"], strict=True):
+        colour = "tab:green" if answer == label else "tab:red"
+        axes.set_box_aspect(2.5)  # as high as the pictures
+        axes.text(0.5, 0.5, str(answer), ha="center", va="center", fontsize=16, color=colour)
 
 
 def _square(pixels: list[int]) -> Any:

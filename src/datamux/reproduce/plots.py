@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from datamux.evaluate.plots import pyplot_without_window
+from datamux.evaluate.plots import pyplot_without_window, save_figure
 from datamux.reproduce.lines import draw_accuracy
+from datamux.reproduce.pca import COMPONENTS
 from datamux.reproduce.picture import draw_picture
 from datamux.reproduce.speed_plot import draw_speed
 from datamux.reproduce.table import rows_of
 
 TITLES = {
     "mnist-mlp": "The paper's MLP",
-    "mnist-cnn": "The paper's CNN, as published (dashed) and corrected",
-    "mnist-cnn-kernels": "Multiplexers for the CNN, as published (dashed) and corrected",
+    "mnist-cnn": "The paper's CNN (dashed: as published, with what looks like a slip)",
+    "mnist-cnn-kernels": "Multiplexers for the CNN (dashed: as published, with what looks like a slip)",
     "mnist-speed": "Throughput and accuracy",
     "mnist-beaten": "The same backbones, better mixing, unmixing and training",
 }
@@ -20,10 +21,7 @@ TITLES = {
 
 def draw_figure(record: dict[str, Any], file: Path) -> None:
     """Draw a record into a file."""
-    figure = figure_of(record)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-    pyplot_without_window().close(figure)
+    save_figure(figure_of(record), file)
 
 
 def figure_of(record: dict[str, Any]) -> Any:
@@ -42,9 +40,15 @@ def _draw_variance(record: dict[str, Any]) -> Any:
     for row in rows_of(record):
         shares = [100 * share for share in record["results"][row["series"]]]
         (line,) = axes.plot(range(1, len(shares) + 1), shares, label=row["series"].replace("_", " "))
-        if row["paper"] is not None:
-            axes.plot([50], [row["paper"]], "*", color=line.get_color(), mec="black", markersize=13, label="the paper")
-    axes.axvline(50, color="gray", linestyle=":")
+        below = row["paper"] is None
+        place = {"xytext": (8, -14) if below else (-8, 8), "ha": "left" if below else "right"}
+        text = f"{row['value']:.2f}% in {COMPONENTS}"
+        axes.annotate(text, (COMPONENTS, row["value"]), textcoords="offset points", color=line.get_color(), **place)
+        if not below:
+            axes.plot(
+                [COMPONENTS], [row["paper"]], "*", color=line.get_color(), mec="black", markersize=13, label="the paper"
+            )
+    axes.axvline(COMPONENTS, color="gray", linestyle=":")
     axes.set(xlabel="principal components", ylabel="share of variance, %", ylim=(0, 101))
     axes.set_title(f"Variance of 20x20 images in their leading components: {record['data']['source']}")
     axes.grid(alpha=0.3)

@@ -11,8 +11,10 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from datamux.train.images import accuracy_by_slot, train_on_images
 
 Progress = Callable[[float], None]
 # Of the code. Raise it with every change that makes a run give something else, so that kept runs are not used again;
-# tests/unit/test_image_runs.py notices such a change.
+# tests/unit/test_image_runs.py notices such a change of torch's way, tests/parity that native code differs from it.
 VERSION = 2
 
 
@@ -126,8 +128,11 @@ def perform_all(runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, p
         told: Any = manager.Queue()
         pool = ProcessPoolExecutor(jobs, context, _start_worker, (data, told, made_by))
         try:
-            futures = [pool.submit(_work, run, folder) for run in waiting]
-            _follow(futures, told, progress)
+            share_out(waiting, lambda run: pool.submit(_work, run, folder), jobs, told, progress)
+        except BrokenProcessPool as error:
+            raise ChildProcessError(
+                "a run was killed, perhaps for want of memory: try fewer jobs; finished runs are kept"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -152,15 +157,19 @@ class one_thread:
         torch.set_num_threads(self.before)
 
 
-def _follow(futures: list["Future[None]"], told: Any, progress: Progress) -> None:
-    """Pass on what the workers tell until all are done; a failure of one is ours."""
-    left = set(futures)
+def share_out(
+    waiting: Sequence[Run], submit: Callable[[Run], "Future[None]"], jobs: int, told: Any, progress: Progress
+) -> None:
+    """Give out a run whenever one ends, so that after an interruption no further one starts; pass on what is told."""
+    ahead = iter(waiting)
+    left = {submit(run) for run in islice(ahead, jobs)}
     while left:
-        done, left = wait(left, timeout=0.5)
+        done, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)
         for cost in _drain(told):
             progress(cost)
         for future in done:
-            future.result()
+            future.result()  # a failure of one is ours
+        left |= {submit(run) for run in islice(ahead, len(done))}
 
 
 def _drain(told: Any) -> Iterator[float]:

@@ -12,13 +12,13 @@ import torch
 
 from datamux.evaluate.records import make_record
 from datamux.evaluate.speed import Contender, compare_speed
-from datamux.model import Multiplexed
 from datamux.reproduce.accuracy import accuracy_rows
 from datamux.reproduce.committed import committed, has_record
 from datamux.reproduce.figures import FIGURES
 from datamux.reproduce.runs import one_thread
 from datamux.reproduce.series import Series
 from datamux.tasks.images import Images
+from datamux.train.images import slots_of
 
 PLAIN = {"mlp": ("mnist-mlp", "identity"), "cnn": ("mnist-cnn", "identity")}
 TIMED: dict[str, tuple[str, ...]] = {
@@ -69,7 +69,7 @@ class _Answer:
     def __init__(self, model: torch.nn.Module, images: torch.Tensor) -> None:
         self.model = model
         self.images = images
-        self.slots = model.num_instances if isinstance(model, Multiplexed) else 1
+        self.slots = slots_of(model)
 
     @torch.inference_mode()
     def __call__(self, instances: int, positions: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
 from datamux.reproduce.accuracy import ACCURACY
-from datamux.reproduce.panels import TITLES, legend_below, looks, panel_of, panels_of, show_sizes
+from datamux.reproduce.panels import PANEL_TITLES, label_of, legend_below, looks, panel_of, panels_of, show_sizes
 from datamux.reproduce.speed import PLAIN, RATE, speed_rows, timed_series, without_accuracy
 
 Rows = list[dict[str, Any]]
@@ -24,10 +24,10 @@ def draw_speed(record: dict[str, Any]) -> Any:
         plain = _plain_rate(rows, panel[0])
         _draw_rates(grid[0][column], own, plain)
         show_sizes(grid[0][column], {row["n"] for row in rows})
-        grid[0][column].set_title(TITLES[panel], fontsize=10)
-        legend_below(grid[0][column])
+        grid[0][column].set_title(PANEL_TITLES[panel], fontsize=10)
         if halves == 2:
             _draw_scores(grid[1][column], own, plain)
+        legend_below(grid[-1][column], of=grid[0][column])
     for axes in grid.flat:
         axes.grid(alpha=0.3, which="both")
     grid[0][0].set_ylabel(f"{RATE}, one thread")
@@ -49,7 +49,7 @@ def _draw_rates(axes: Any, rows: Rows, plain: float | None) -> None:
         own = _points(rows, name, RATE)
         values, spreads = ([row[key] for row in own.values()] for key in ("value", "spread"))
         figure, _, series = name.partition(": ")
-        label = f"{series.removeprefix('mlp ').removeprefix('cnn ')} ({figure.removeprefix('mnist-')})"
+        label = f"{label_of(series)} ({figure.removeprefix('mnist-')})"
         axes.errorbar(list(own), values, spreads, label=label, marker="o", markersize=4, capsize=2, **look)
     if plain is not None:
         axes.axhline(plain, color="gray", linestyle=":", label="the plain network", zorder=0)
@@ -68,13 +68,13 @@ def _draw_scores(axes: Any, rows: Rows, plain: float | None) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(_thousands)
     axes.xaxis.set_minor_formatter(_thousands)
-    axes.tick_params(axis="x", which="minor", labelsize=7)
+    axes.tick_params(axis="x", which="both", labelsize=8)
     axes.set_xlabel(f"{RATE} (small numbers: N)")
 
 
 def _thousands(rate: float, place: int | None = None) -> str:
-    """The label of a tick: 1, 2 and 5 of each power of ten have one."""
-    return f"{rate / 1000:,g}k" if f"{rate:e}"[0] in "125" else ""
+    """The label of a tick: 1, 2, 3 and 5 of each power of ten have one."""
+    return f"{rate / 1000:,g}k" if f"{rate:e}"[0] in "1235" else ""
 
 
 def _points(rows: Rows, series: str, metric: str) -> dict[int, dict[str, Any]]:

@@ -45,10 +45,6 @@ class Images:
     source: str
     place: str
 
-    @property
-    def side(self) -> int:
-        return math.isqrt(self.train_images.shape[1])
-
     def about(self) -> dict[str, str | int]:
         """What a record says of them."""
         return {"source": self.source, "train": len(self.train_labels), "test": len(self.test_labels)}

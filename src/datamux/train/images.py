@@ -9,7 +9,6 @@ of the plain network. Every other setting is ours. A multiplexer that can be fit
 the training images first.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -22,32 +21,25 @@ from torch.nn import functional as F
 from datamux.errors import check_at_least_one, check_choice
 from datamux.model import Multiplexed
 from datamux.tasks.images import Images
+from datamux.train.image_networks import CLASSES
 from datamux.train.quick_steps import QuickSteps
 
 Loss = Literal["squared", "cross_entropy"]
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["fixed", "cosine"]
-CLASSES = 10
 TARGETS = 2 * torch.eye(CLASSES) - 1
 TOLD = 25  # steps between two reports of progress
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a network is trained. The defaults are the paper's.
-
-    `smoothing`: of labels, for cross-entropy. `shift`: training images move by up to so many pixels.
-    `averaging`: the network that is kept is a moving average over the steps, with this weight on the past.
-    """
+    """How a network is trained. The defaults are the paper's."""
 
     loss: Loss = "squared"
     optimiser: Optimiser = "sgd"
     rate: float = 0.1
     schedule: Schedule = "fixed"
     weight_decay: float = 0.0
-    smoothing: float = 0.0
-    shift: int = 0
-    averaging: float = 0.0
     groups: int = 32
     steps: int = 1875  # an epoch
     epochs: int = 15
@@ -80,7 +72,7 @@ def train_on_images(
 ) -> None:
     """Train on random groups; `progress` is told now and then how many steps were made since it was last told."""
     generator = torch.Generator().manual_seed(seed)
-    n = model.num_instances if isinstance(model, Multiplexed) else 1
+    n = slots_of(model)
     fit = getattr(getattr(model, "multiplexer", None), "fit", None)
     if fit is not None:
         fit(data.train_images)
@@ -89,7 +81,7 @@ def train_on_images(
     if _can_be_quick(model, data, protocol):
         steps = QuickSteps(model, data.train_images, data.train_labels, protocol.rate)
     else:
-        steps = _TorchSteps(model, data, protocol, generator)
+        steps = _TorchSteps(model, data, protocol)
     try:
         for step in range(1, protocol.total + 1):
             steps(torch.randint(len(data.train_labels), (protocol.groups * n,), generator=generator))
@@ -97,25 +89,21 @@ def train_on_images(
                 progress(TOLD)
         progress(protocol.total % TOLD)
     finally:
-        steps.keep()
+        if isinstance(steps, QuickSteps):
+            steps.keep()
     model.eval()
+
+
+def slots_of(model: nn.Module) -> int:
+    """How many images a group has; one for a network without multiplexing."""
+    return model.num_instances if isinstance(model, Multiplexed) else 1
 
 
 def loss_of(out: Tensor, labels: Tensor, slots: int, protocol: Protocol) -> Tensor:
     """What the protocol minimises, from `out` (i c) and `labels` (i)."""
     if protocol.loss == "squared":
         return 0.5 * slots * F.mse_loss(out, TARGETS[labels])
-    return F.cross_entropy(out, labels, label_smoothing=protocol.smoothing)
-
-
-def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
-    """Each image moved by up to `most` pixels up or down and left or right; what comes in is empty."""
-    side = math.isqrt(images.shape[1])
-    padded = F.pad(images.view(-1, side, side), (most,) * 4)
-    down, right = torch.randint(2 * most + 1, (2, len(images), 1), generator=generator)
-    line = torch.arange(side)
-    each = torch.arange(len(images))[:, None, None]
-    return padded[each, (down + line)[:, :, None], (right + line)[:, None, :]].flatten(1)
+    return F.cross_entropy(out, labels)
 
 
 @torch.inference_mode()
@@ -126,7 +114,7 @@ def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int
     n divides the number of images, every image sits in every slot once. An incomplete last group is answered like any
     other.
     """
-    n = model.num_instances if isinstance(model, Multiplexed) else 1
+    n = slots_of(model)
     order = torch.randperm(len(data.test_labels), generator=torch.Generator().manual_seed(seed))
     right, seen = torch.zeros(n), torch.zeros(n)
     part = max(1, rows // n) * n  # whole groups
@@ -143,51 +131,24 @@ def accuracy_by_slot(model: nn.Module, data: Images, *, seed: int = 0, rows: int
 
 
 class _TorchSteps:
-    """One step a call, on the training images and labels in `rows`; `keep` leaves in `model` what is to be kept."""
+    """One step a call, on the training images and labels in `rows`."""
 
-    def __init__(self, model: nn.Module, data: Images, protocol: Protocol, generator: torch.Generator) -> None:
-        self.model, self.data, self.protocol, self.generator = model, data, protocol, generator
-        self.slots = model.num_instances if isinstance(model, Multiplexed) else 1
+    def __init__(self, model: nn.Module, data: Images, protocol: Protocol) -> None:
+        self.model, self.data, self.protocol = model, data, protocol
+        self.slots = slots_of(model)
         self.optimiser = _optimiser(model, protocol)
         self.schedule = None
         if protocol.schedule != "fixed":
             self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda step: _rate(step, protocol))
-        self.average = _Average(model, protocol.averaging) if protocol.averaging else None
 
     def __call__(self, rows: Tensor) -> None:
         images, labels = self.data.train_images.index_select(0, rows), self.data.train_labels.index_select(0, rows)
-        if self.protocol.shift:
-            images = shifted(images, self.protocol.shift, self.generator)
         loss = loss_of(self.model(images), labels, self.slots, self.protocol)
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         if self.schedule is not None:
             self.schedule.step()
-        if self.average is not None:
-            self.average.update()
-
-    def keep(self) -> None:
-        if self.average is not None:
-            self.average.keep()
-
-
-class _Average:
-    """A moving average of a network's weights; shorter at first, so that the start is forgotten."""
-
-    def __init__(self, model: nn.Module, weight: float) -> None:
-        self.model, self.weight, self.steps = model, weight, 0
-        self.kept = copy.deepcopy([p.data for p in model.parameters()])
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self.steps += 1
-        weight = min(self.weight, self.steps / (self.steps + 10))
-        torch._foreach_lerp_(self.kept, [p.data for p in self.model.parameters()], 1 - weight)
-
-    def keep(self) -> None:
-        for p, kept in zip(self.model.parameters(), self.kept, strict=True):
-            p.data.copy_(kept)
 
 
 def _can_be_quick(model: nn.Module, data: Images, protocol: Protocol) -> TypeGuard[Multiplexed]:
