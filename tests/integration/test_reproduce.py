@@ -11,6 +11,7 @@ import torch
 
 from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
+from datamux.native.layer import switch
 from datamux.reproduce import runs as runs_module
 from datamux.reproduce.committed import has_record
 from datamux.reproduce.figures import FIGURES, get_figure
@@ -64,6 +65,17 @@ def test_without_a_multiplexer_order_is_lost(backbone, digits):
 def test_the_papers_own_protocol_learns(digits):
     slots = learned(ImageNetwork("mlp", "ortho"), digits, Protocol(steps=800, epochs=1))
     assert min(slots) > 0.75
+
+
+@pytest.mark.compiled
+def test_the_papers_own_protocol_learns_with_the_cnn(digits):
+    """It stands still for thousands of steps at first, so this is for native layers, which make them in seconds."""
+    torch.set_num_threads(1)
+    model = ImageNetwork("cnn", "ortho").build(2)
+    assert switch(model, True)
+    train_on_images(model, digits, Protocol(steps=7000, epochs=1))
+    switch(model, False)
+    assert min(accuracy_by_slot(model, digits)) > 0.8
 
 
 def test_a_run_is_kept_and_not_repeated(tmp_path, digits, monkeypatch):

@@ -27,7 +27,9 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(*titles, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")  # a name that is too long goes on in the next line, whole
     for row in rows:
         table.add_row(*map(escape, row))  # a text may look like markup
     Console().print(table)
