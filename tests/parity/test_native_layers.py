@@ -172,13 +172,20 @@ def made_up() -> Images:
 
 
 def test_a_compiler_may_have_arguments(monkeypatch):
-    monkeypatch.setenv("CXX", "ccache g++ -m64")
-    assert build._compiler() == ["ccache", "g++", "-m64"]
-    monkeypatch.setenv("CXX", "")
-    assert len(build._compiler()) <= 1
+    there = {"c++": "/bin/c++", "/my tools/g++": "/my tools/g++"}
+    monkeypatch.setattr(build.shutil, "which", there.get)
+    for named, found in {
+        "ccache g++ -m64": ["ccache", "g++", "-m64"],
+        "/my tools/g++": ["/my tools/g++"],
+        "": ["/bin/c++"],
+    }.items():
+        monkeypatch.setenv("CXX", named)
+        assert build._compiler() == found
+    there.clear()
+    assert build._compiler() == []
 
 
-@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false", 'g++ "never closed'])
 def test_without_a_compiler_torch_does_it(compiler, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", compiler)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

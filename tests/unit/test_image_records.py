@@ -59,6 +59,7 @@ def made_up_picture() -> dict:
     return {
         "kind": "picture",
         "figure": "mnist-picture",
+        "version": VERSION,
         "recipe": json.loads(json.dumps(settings_of(series))),
         "data": DATA,
         "rows": [{"series": s.name, "n": 4, "value": 90.0} for s in series],
@@ -102,15 +103,22 @@ def test_what_is_not_whole_is_named():
     assert problems(other) == ["the settings of 'ortho' are not the figure's"]
 
     old = made_up("mnist-mlp") | {"version": VERSION - 1}
-    assert problems(old) == [f"its runs are of version {VERSION - 1}, not {VERSION}"]
+    assert problems(old) == [f"its code is of version {VERSION - 1}, not {VERSION}"]
+    del old["version"]
+    assert problems(old) == [f"its code is of version None, not {VERSION}"]
+
+    empty = made_up("mnist-mlp") | {"recipe": {}}
+    assert len(problems(empty)) == 3
 
     picture = made_up_picture()
     assert problems(picture) == []
     picture["rows"].pop()
+    picture["results"] = picture["results"][:2]
     next(iter(picture["recipe"].values()))["protocol"]["epochs"] = 1
     assert problems(picture) == [
         "the settings of \"mlp ortho (the paper's)\" are not the figure's",
         "'cnn tiles' at N = 4 is missing",
+        "it has 2 groups, not 3",
     ]
 
     further = made_up_speed()
@@ -160,7 +168,8 @@ def test_every_stated_number_belongs_to_a_point():
 def test_the_papers_limits_stand_beside_ours():
     rows = {(row["series"], row["n"]): row["paper"] for row in rows_of(made_up("mnist-beaten"))}
     limits = {("mlp ortho", 8): 78, ("cnn ortho", 8): 56, ("cnn nonlinear_8x", 8): 83.65}
-    assert {point: value for point, value in rows.items() if value is not None} == limits, "of the same series alone"
+    found = {point: value for point, value in rows.items() if value is not None}
+    assert found == limits, "of the same multiplexer alone"
     record = made_up("mnist-beaten")
     assert stated_words(record, "mlp principal", 8) == "about 83 for low_rank"
     assert stated_words(record, "cnn tiles_8x", 16) == "53.30 for nonlinear_8x"
@@ -317,6 +326,15 @@ def test_the_papers_spreads_and_every_slot_are_drawn():
     assert dots == sum(len(result["slots"]) for result in record["results"])
 
 
+def test_a_stated_spread_stands_beside_its_own_series():
+    left, _ = figure_of(made_up("mnist-cnn-kernels")).axes
+    bars = {bars.get_label(): bars for bars in left.containers if bars.lines[0]}
+    at_8 = {name: float(own.lines[0].get_xdata()[3]) for name, own in bars.items() if len(own.lines[0].get_xdata()) > 3}
+    segments = [s for c in left.containers if not c.lines[0] for s in c.lines[2][0].get_segments()]
+    spread = next(float(x) for (x, bottom), (_, top) in segments if top - bottom > 40 and 7 < x < 9)
+    assert min(at_8, key=lambda name: abs(at_8[name] - spread)) == "rotation as published"
+
+
 def test_a_line_is_broken_where_a_size_was_not_run():
     (axes,) = figure_of(made_up("mnist-cnn")).axes
     line = next(bars for bars in axes.containers if bars.get_label() == "nonlinear").lines[0]
@@ -328,8 +346,9 @@ def test_a_series_of_one_image_a_pass_is_drawn():
     """It is left out only where it is the line of the plain network."""
     (axes,) = figure_of(part_of(made_up("mnist-mlp"), ["ortho"], [1])).axes
     assert [bars.get_label() for bars in axes.containers] == ["ortho"]
-    (axes,) = figure_of(part_of(made_up("mnist-mlp"), ["identity"], [1])).axes
-    assert axes.get_legend() is not None
+    (axes,) = figure_of(part_of(made_up("mnist-mlp"), [], [1])).axes
+    assert [bars.get_label() for bars in axes.containers] == ["identity", "ortho", "low rank"]
+    assert [round(y) for _, y in markers(axes)["*"]] == [95]
     mlp, *_ = figure_of(made_up("mnist-beaten")).axes
     assert "identity" not in [bars.get_label() for bars in mlp.containers]
 
@@ -345,11 +364,10 @@ def test_a_picture_reads_from_left_to_right():
     line = figure.axes[: len(figure.axes) // 3]
     digits, *networks = line[:4], line[4:11], line[11:]
     assert all(axes.images for axes in digits)
-    for network in networks:
+    for network, start in zip(networks, ("→", "or"), strict=True):
         before, mixture, after, *answers = network
-        assert [axes.texts[0].get_text() for axes in (before, after)] == ["→", "→"]
+        assert [axes.texts[0].get_text() for axes in (before, after)] == [start, "→"]
         assert mixture.images
         assert [axes.texts[0].get_text() for axes in answers] == ["7", "3", "1", "0"]
         assert [axes.texts[0].get_color() for axes in answers[:2]] == ["tab:green", "tab:red"]
-    assert line[12].get_title() == "cnn tiles sees"
-    assert line[15].get_title() == "and answers (90.0% right)"
+    assert line[12].get_title() == "cnn tiles:\n90.0% right"

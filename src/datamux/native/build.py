@@ -26,12 +26,12 @@ FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC")
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled library; None where there is no compiler, or where it cannot compile this for the processor."""
-    compiler = _compiler()
-    if not compiler or platform.machine() not in ("x86_64", "AMD64"):
+    if platform.machine() not in ("x86_64", "AMD64"):
         return None
     try:
-        return ctypes.CDLL(str(_compiled(compiler)))
-    except (OSError, subprocess.SubprocessError):
+        compiler = _compiler()
+        return ctypes.CDLL(str(_compiled(compiler))) if compiler else None
+    except (OSError, ValueError, subprocess.SubprocessError):  # ValueError: a quote in CXX that is never closed
         return None
 
 
@@ -60,9 +60,10 @@ def check_weights(weights: Mapping[str, Tensor | None], shapes: Mapping[str, tup
 
 
 def _compiler() -> list[str]:
-    """A command with its arguments, as `CXX` may be: "ccache g++". Empty where there is none."""
-    found = shutil.which("c++") or shutil.which("g++")
-    return shlex.split(os.environ.get("CXX", "")) or ([found] if found else [])
+    """A program, or as `CXX` may be, one with arguments: "ccache g++". Empty where there is none."""
+    named = os.environ.get("CXX", "")
+    program = shutil.which(named) if named else shutil.which("c++") or shutil.which("g++")
+    return [program] if program else shlex.split(named)
 
 
 def _compiled(compiler: list[str]) -> Path:

@@ -4,7 +4,7 @@ The paper's numbers are stars in the colour of the series they are of, bounds ar
 A number of another series, in whose place ours is, is white and has that one's name beside it.
 """
 
-from math import nan
+from math import nan, prod
 from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
@@ -16,7 +16,7 @@ from datamux.train.image_networks import ImageNetwork
 STEP = 0.045  # of a doubling of N: neighbouring series stand so far apart that their bars can be told apart,
 WIDEST = 0.25  # and all of them together no farther than this
 MARKS = {"exact": "*", "about": "*", "above": "^"}
-SIZES = {"*": 13, "^": 9}
+MARK_SIZES = {"*": 13, "^": 9}
 MEANINGS = {"*": "stated in the paper or its notebook", "^": "the paper: above this"}
 SPREAD = "spread stated by the paper"  # about our mean, where it states no mean
 SAME_AS_PLAIN = ("identity", "rotation", "rotation_as_published")  # at N = 1
@@ -32,7 +32,8 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
     figure, grid = pyplot.subplots(
         1, len(panels), figsize=(max(7, 5.2 * len(panels)), 6), squeeze=False, sharey=True, layout="constrained"
     )
-    lines = [row for row in rows if not _is_plain_alone(rows, networks, row["series"])] or rows
+    more = max(row["n"] for row in rows) > 1  # then what is there for N = 1 alone is a line across
+    lines = [row for row in rows if not (more and _is_plain_alone(rows, networks, row["series"]))]
     sizes = sorted({row["n"] for row in lines})
     for axes, panel in zip(grid[0], panels, strict=True):
         own = [row for row in lines if panel_of(networks[row["series"]]) == panel]
@@ -45,14 +46,15 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
         axes.set_title(PANEL_TITLES[panel], fontsize=10)
         axes.grid(alpha=0.3)
         legend_below(axes)
-    grid[0][0].set_ylabel(f"{ACCURACY} (bars: spread over indices)")
+    grid[0][0].set_ylabel(f"{ACCURACY} (bars: spread over indices; dots: each slot of each seed)")
     return figure
 
 
 def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], sizes: list[int], axes: Any) -> None:
     names = list(dict.fromkeys(row["series"] for row in rows))
+    step = min(STEP, WIDEST / max(1, len(names)))
     for number, (name, look) in enumerate(looks(names).items()):
-        aside = 2 ** (min(STEP, WIDEST / len(names)) * (number - (len(names) - 1) / 2))
+        aside = 2 ** (step * (number - (len(names) - 1) / 2))
         own = {row["n"]: row for row in rows if row["series"] == name}
         line = [n for n in sizes if min(own) <= n <= max(own)]  # broken where a size between was not run
         axes.errorbar(
@@ -66,34 +68,37 @@ def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], sizes: list[
             capsize=2,
             elinewidth=1,
         )
-        slots = [(r["n"] * aside, 100 * slot) for r in record["results"] if r["series"] == name for slot in r["slots"]]
-        axes.scatter(*zip(*slots, strict=True), s=4, color=look["color"], alpha=0.3, linewidths=0)
+        slots = [(r["n"], 100 * slot) for r in record["results"] if r["series"] == name for slot in r["slots"]]
+        places = [(n * aside * 2 ** (-step / 3), slot) for n, slot in slots]
+        axes.scatter(*zip(*places, strict=True), s=6, color=look["color"], alpha=0.4, linewidths=0)
         for n, row in own.items():
             said = stated(record, name, n)
             if said is not None:
-                _draw_stated(axes, said, n * aside, row["value"], look["color"])
+                _draw_stated(axes, said, n * aside, row["value"], look["color"], step)
         if name == "identity" and max(own) > 1:
             axes.plot(sizes, [100 / n for n in sizes], color="black", lw=0.7, ls=(0, (1, 3)), label="1/N")
 
 
-def _draw_stated(axes: Any, said: Stated, x: float, ours: float, colour: Any) -> None:
+def _draw_stated(axes: Any, said: Stated, x: float, ours: float, colour: Any, step: float) -> None:
     """What the paper says of a point."""
     labels = axes.get_legend_handles_labels()[1]
     if said.value is not None:
         mark = MARKS[said.kind]
         if MEANINGS[mark] not in labels:
-            axes.plot([], [], mark, color="white", mec="black", markersize=SIZES[mark], label=MEANINGS[mark])
-        axes.plot([x], [said.value], mark, color="white" if said.of else colour, mec="black", ms=SIZES[mark], zorder=5)
+            axes.plot([], [], mark, color="white", mec="black", markersize=MARK_SIZES[mark], label=MEANINGS[mark])
+        fill = "white" if said.of else colour
+        axes.plot([x], [said.value], mark, color=fill, mec="black", markersize=MARK_SIZES[mark], zorder=5)
     if said.of:
         name = f"the paper's {label_of(said.of)}"
-        right = x < axes.get_xlim()[1] / 2  # there is room for it on that side
+        right = x**2 < 1.2 * prod(axes.get_xlim())  # there is room for it on that side
         place = {"xytext": (9 if right else -9, -3), "ha": "left" if right else "right"}
-        axes.annotate(name, (x, said.value), textcoords="offset points", fontsize=8, **place)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8}
+        axes.annotate(name, (x, said.value), textcoords="offset points", fontsize=8, bbox=box, **place)
     if said.most_spread is not None:
         middle = ours if said.value is None else said.value
         label = None if SPREAD in labels else SPREAD
         bar = {"fmt": "none", "ecolor": "black", "elinewidth": 0.8, "capsize": 4, "zorder": 4}
-        axes.errorbar([x * 2 ** (STEP / 2)], [middle], [said.most_spread], label=label, **bar)
+        axes.errorbar([x * 2 ** (step / 3)], [middle], [said.most_spread], label=label, **bar)
 
 
 def _is_plain_alone(rows: list[dict[str, Any]], networks: dict[str, ImageNetwork], name: str) -> bool:

@@ -25,13 +25,16 @@ def panels_of(networks: Iterable[ImageNetwork]) -> list[Panel]:
 
 
 def looks(names: list[str]) -> dict[str, dict[str, Any]]:
-    """A colour for every series of a panel, none twice; as published is dashed, in the colour of what is corrected."""
+    """A colour for every series of a panel, none twice; as published is dashed and hollow, in the colour of what is
+    corrected.
+    """
     families = list(dict.fromkeys(name.removesuffix("_as_published") for name in names))
     colours = pyplot_without_window().get_cmap("tab10" if len(families) <= 10 else "tab20").colors
     return {
         name: {
             "color": colours[families.index(name.removesuffix("_as_published"))],
             "linestyle": "--" if name.endswith("_as_published") else "-",
+            "markerfacecolor": "white" if name.endswith("_as_published") else None,
         }
         for name in names
     }

@@ -17,7 +17,7 @@ APPENDIX = "appendix on other strategies for CNNs"
 
 @dataclass(frozen=True)
 class Stated:
-    """`spread` over indices, in its own words. `of`: the paper's series, where ours is another in its place."""
+    """`spread` over indices, in its own words. `of`: the paper's series, where ours mixes otherwise in its place."""
 
     series: str
     n: int
@@ -91,7 +91,7 @@ def stated(record: dict[str, Any], series: str, n: int) -> Stated | None:
 
 
 def stated_value(record: dict[str, Any], series: str, n: int) -> float | None:
-    """The number alone, "about" and "above" left out; none where it is of another series than this."""
+    """The number alone, "about" and "above" left out; none where it is of another multiplexer."""
     point = stated(record, series, n)
     return None if point is None or point.of else point.value
 

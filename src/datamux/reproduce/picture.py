@@ -5,6 +5,7 @@ the picture can be drawn again without training.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -14,7 +15,7 @@ from datamux.evaluate.plots import pyplot_without_window
 from datamux.evaluate.records import make_record
 from datamux.native.layer import switch
 from datamux.reproduce.accuracy import ACCURACY, settings_of
-from datamux.reproduce.runs import Progress, one_thread
+from datamux.reproduce.runs import VERSION, Progress, Run, one_thread
 from datamux.reproduce.series import Series
 from datamux.tasks.images import SIDE, Images
 from datamux.train.images import accuracy_by_slot, train_on_images
@@ -41,7 +42,7 @@ def picture_record(
         with one_thread():
             model = series.network.build(n, dim=data.train_images.shape[1], seed=seed)
             switch(model, True)
-            train_on_images(model, data, series.protocol, seed=seed, progress=progress)
+            train_on_images(model, data, series.protocol, seed=seed, progress=partial(_tell, progress, series, n))
             switch(model, False)
             slots = accuracy_by_slot(model, data, seed=seed)
         with torch.inference_mode():
@@ -53,9 +54,12 @@ def picture_record(
         value, spread = round(100 * fmean(slots), 3), round(100 * pstdev(slots), 3)
         point = {"series": series.name, "n": n, "metric": ACCURACY}
         rows.append({**point, "value": value, "spread": spread, "seeds": 1, "paper": None})
-    return make_record(
-        "picture", recipe=settings_of(chosen), figure="mnist-picture", data=data.about(), rows=rows, results=groups
-    )
+    about = {"figure": "mnist-picture", "version": VERSION, "data": data.about()}
+    return make_record("picture", recipe=settings_of(chosen), **about, rows=rows, results=groups)
+
+
+def _tell(progress: Progress, series: Series, n: int, steps: int) -> None:
+    progress(Run(series, n, 0).cost * steps / series.protocol.total)
 
 
 def draw_picture(record: dict[str, Any]) -> Any:
@@ -81,25 +85,27 @@ def draw_picture(record: dict[str, Any]) -> Any:
         for axes, digit in zip(line, group["digits"], strict=False):
             axes.imshow(_square(digit), cmap="gray_r")
         for start, seen in zip(starts, group["seen"], strict=True):
-            _draw_seen(line[start : start + n + 3], group["labels"], seen)
-    grid[0][0].set_title(f"{n} digits", fontsize=8, loc="left")
+            _write(line[start], "→" if start == starts[0] else "or")  # another network, given the same digits
+            _draw_seen(line[start + 1 : start + n + 3], group["labels"], seen)
     for start, row in zip(starts, rows, strict=True):
-        grid[0][start + 1].set_title(f"{row['series']} sees", fontsize=8)
-        grid[0][start + 3 + (n - 1) // 2].set_title(f"and answers ({row['value']:.1f}% right)", fontsize=8)
-    figure.suptitle(f"{n} digits, one pass, {n} answers: {record['data']['source']}", fontsize=10)
+        grid[0][start + 1].set_title(f"{row['series']}:\n{row['value']:.1f}% right", fontsize=8)
+    count = f"{n} digits, one pass, {n} answers" if n > 1 else "one digit, one pass, one answer"
+    figure.suptitle(f"{count}: {record['data']['source']}", fontsize=10)
     return figure
 
 
 def _draw_seen(line: Any, labels: list[int], seen: dict[str, Any]) -> None:
-    """An arrow, a mixture, an arrow, the answers: right ones green, wrong ones red."""
-    before, mixture, after, *places = line
+    """A mixture, an arrow, the answers: right ones green, wrong ones red."""
+    mixture, after, *places = line
     mixture.imshow(_square(seen["mixture"]), cmap="gray_r")
-    for arrow in (before, after):
-        arrow.text(0.5, 0.5, "→", ha="center", va="center", fontsize=16)
+    _write(after, "→")
     for axes, label, answer in zip(places, labels, seen["answers"], strict=True):
-        colour = "tab:green" if answer == label else "tab:red"
         axes.set_box_aspect(2.5)  # as high as the pictures
-        axes.text(0.5, 0.5, str(answer), ha="center", va="center", fontsize=16, color=colour)
+        _write(axes, str(answer), "tab:green" if answer == label else "tab:red")
+
+
+def _write(axes: Any, text: str, colour: str = "black") -> None:
+    axes.text(0.5, 0.5, text, ha="center", va="center", fontsize=16, color=colour)
 
 
 def _square(pixels: list[int]) -> Any:

@@ -54,4 +54,4 @@ def _computed(figure: Figure, chosen: list[Series], data: Images, open_progress:
         return pca_record(data)
     if figure.kind == "speed":
         return speed_record(data)
-    return picture_record(chosen, data, progress=open_progress(sum(s.protocol.total for s in chosen), 0))
+    return picture_record(chosen, data, progress=open_progress(sum(run.cost for run in runs_of(chosen, 1)), 0))

@@ -131,7 +131,7 @@ def perform_all(runs: Sequence[Run], folder: Path, data: Images, *, jobs: int, p
             share_out(waiting, lambda run: pool.submit(_work, run, folder), jobs, told, progress)
         except BrokenProcessPool as error:
             raise ChildProcessError(
-                "a run was killed, perhaps for want of memory: try fewer jobs; finished runs are kept"
+                f"a process ended, perhaps for want of memory: try fewer jobs; finished runs are kept ({error})"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

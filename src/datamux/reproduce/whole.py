@@ -7,6 +7,7 @@ from typing import Any
 
 from datamux.reproduce.accuracy import settings_of
 from datamux.reproduce.figures import get_figure
+from datamux.reproduce.picture import GROUPS
 from datamux.reproduce.runs import VERSION
 from datamux.reproduce.series import Series
 from datamux.reproduce.speed import timed_series
@@ -25,6 +26,7 @@ def problems(record: dict[str, Any]) -> list[str]:
         series = get_figure(record["figure"]).series
         found += _of_settings(record, series)
         found += _of_points({(r["series"], r["n"]) for r in record["rows"]}, _points(series))
+        found += [] if len(record["results"]) == GROUPS else [f"it has {len(record['results'])} groups, not {GROUPS}"]
     if record["kind"] == "speed":
         wanted = {(name, n) for name, (_, series) in timed_series().items() for n in series.sizes}
         found += _of_points({(r["series"], r["n"]) for r in record["results"]}, wanted)
@@ -33,8 +35,7 @@ def problems(record: dict[str, Any]) -> list[str]:
 
 def _of_training(record: dict[str, Any]) -> list[str]:
     series = get_figure(record["figure"]).series
-    found = [] if record["version"] == VERSION else [f"its runs are of version {record['version']}, not {VERSION}"]
-    found += _of_settings(record, series)
+    found = _of_settings(record, series)
     seeds: dict[tuple[str, int], list[int]] = {}
     for result in record["results"]:
         seeds.setdefault((result["series"], result["n"]), []).append(result["seed"])
@@ -44,11 +45,12 @@ def _of_training(record: dict[str, Any]) -> list[str]:
 
 
 def _of_settings(record: dict[str, Any], series: Sequence[Series]) -> list[str]:
-    wanted = settings_of(series)
-    return [
+    version, wanted, there = record.get("version"), settings_of(series), record["recipe"]
+    found = [] if version == VERSION else [f"its code is of version {version}, not {VERSION}"]
+    return found + [
         f"the settings of {name!r} are not the figure's"
-        for name in record["recipe"]
-        if record["recipe"][name] != wanted.get(name)
+        for name in dict.fromkeys((*wanted, *there))
+        if there.get(name) != wanted.get(name)
     ]
 
 
