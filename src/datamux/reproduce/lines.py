@@ -4,7 +4,7 @@ The paper's numbers are stars in the colour of the series they are of, bounds ar
 A number of another series, in whose place ours is, is white and has that one's name beside it.
 """
 
-from math import nan, prod
+from math import log, nan
 from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
@@ -46,7 +46,7 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
         axes.set_title(PANEL_TITLES[panel], fontsize=10)
         axes.grid(alpha=0.3)
         legend_below(axes)
-    grid[0][0].set_ylabel(f"{ACCURACY} (bars: spread over indices; dots: each slot of each seed)")
+    grid[0][0].set_ylabel(f"{ACCURACY}\n(bars: spread over indices; dots: each slot of each seed)")
     return figure
 
 
@@ -90,7 +90,8 @@ def _draw_stated(axes: Any, said: Stated, x: float, ours: float, colour: Any, st
         axes.plot([x], [said.value], mark, color=fill, mec="black", markersize=MARK_SIZES[mark], zorder=5)
     if said.of:
         name = f"the paper's {label_of(said.of)}"
-        right = x**2 < 1.2 * prod(axes.get_xlim())  # there is room for it on that side
+        low, high = map(log, axes.get_xlim())
+        right = log(x) - low < 0.75 * (high - low)  # there is room for it on that side
         place = {"xytext": (9 if right else -9, -3), "ha": "left" if right else "right"}
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8}
         axes.annotate(name, (x, said.value), textcoords="offset points", fontsize=8, bbox=box, **place)

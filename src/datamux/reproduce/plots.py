@@ -12,8 +12,8 @@ from datamux.reproduce.table import rows_of
 
 TITLES = {
     "mnist-mlp": "The paper's MLP",
-    "mnist-cnn": "The paper's CNN (dashed, hollow: as published, with what looks like a slip)",
-    "mnist-cnn-kernels": "Multiplexers for the CNN (dashed, hollow: as published, with what looks like a slip)",
+    "mnist-cnn": "The paper's CNN (dashed, hollow: as published)",
+    "mnist-cnn-kernels": "Multiplexers for the CNN (dashed, hollow: as published)",
     "mnist-speed": "Throughput and accuracy",
     "mnist-beaten": "The same backbones, better mixing, unmixing and training",
 }
