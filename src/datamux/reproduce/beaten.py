@@ -4,7 +4,7 @@ What differs from the paper: what is kept of an image and where it is put (the m
 it (the demultiplexer), a readout without tanh, and the training (loss, optimiser, schedule and batch together).
 "ortho" and "nonlinear_8x" are the paper's multiplexers with the rest ours; three more series with ortho at N = 8 have
 only a part of it, beside the paper's own (mnist-mlp): they tell what the demultiplexer, the training and the readout
-are worth. The best of each kind has every N, the others those that tell them apart. "identity" is the backbone with
+are worth. One of each kind has every N, the others those that tell them apart. "identity" is the backbone with
 our demultiplexer and readout, one image a pass.
 """
 
