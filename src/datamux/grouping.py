@@ -1,6 +1,6 @@
-"""Flat rows to groups and back. The only place that decides who sits with whom.
+"""Flat rows to groups and back. The only file that decides which rows share a group.
 
-Consecutive rows share a group: row r sits in group r // k, in slot r % k. Pure tensor code: knows no model.
+Consecutive rows share a group: row r sits in group r // k, in slot r % k. This file knows tensors, and no model.
 """
 
 from typing import Literal, get_args
@@ -17,8 +17,8 @@ class Grouping:
     """How `rows` flat rows sit in groups of `group_size`, in a model with `capacity` slots.
 
     With filler "nothing" a group has `group_size` slots, and those without a row stay empty.
-    With filler "repeat" it has all `capacity` slots, the spare ones hold the group's own rows once more,
-    and `ungroup` averages what comes back for the same row.
+    With filler "repeat" it has all `capacity` slots. The spare slots hold rows of the same group again, and `ungroup`
+    averages the answers for the same row.
     """
 
     def __init__(self, rows: int, group_size: int, capacity: int, filler: Filler = "nothing") -> None:
@@ -28,7 +28,7 @@ class Grouping:
         self.group_size = group_size
         self.repeat = filler == "repeat"
         self.slots = capacity if self.repeat else group_size
-        # No row at all still makes one (empty) group: encoders do not take an empty batch.
+        # Without any row there is still one group, an empty one, because encoders do not take an empty batch.
         self.groups = max(1, (rows + group_size - 1) // group_size)
 
     @property

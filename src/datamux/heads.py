@@ -1,4 +1,7 @@
-"""What is asked of each demultiplexed instance. A head says what it reads; it does not know where that came from."""
+"""Heads: what is asked of each instance after demultiplexing.
+
+A head says which positions it reads. It does not know where their vectors come from.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +11,7 @@ from datamux.reads import Reads
 
 
 class SequenceHead(nn.Module):
-    """One row of logits an instance: (b n 1 d) -> (b n c)."""
+    """One row of logits per instance: (b n 1 d) -> (b n c)."""
 
     def __init__(self, dim: int, num_labels: int, *, reads: Reads = "pool", dropout: float = 0.1) -> None:
         super().__init__()
@@ -24,14 +27,14 @@ class SequenceHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """One row of logits a token: (b n l d) -> (b n l c).
+    """One row of logits per token: (b n l d) -> (b n l c).
 
-    `context = w`: the head looks at w tokens on either side, each dimension weighing them by itself,
+    With `context = w`, the head looks at w tokens on either side. Each dimension has its own weight for each neighbour:
 
         a = gelu(W z);   a + gelu(V sum_j n_j * a_{t+j}),   j = -w ... w
 
-    An encoder that runs a mixture has little room for what stands next to what in each instance; after they are taken
-    apart, neighbours cost little.
+    A mixture has little room for which words stand next to each other in each instance. After the instances are taken
+    apart, looking at neighbours costs little.
     """
 
     reads: Reads = "all"
@@ -61,7 +64,7 @@ class TokenHead(nn.Module):
 
 
 class RetrievalHead(nn.Module):
-    """Which word stood here? (... d) -> (... v), scored against the encoder's own word vectors."""
+    """Which word was here? (... d) -> (... v): one score for each of the encoder's own word vectors."""
 
     reads: Reads = "all"
 

@@ -1,4 +1,4 @@
-"""What a head may ask of a demultiplexer. The one word that both sides of it know."""
+"""Which positions a head may ask a demultiplexer for. Heads and demultiplexers both use this type, and nothing else."""
 
 from typing import Literal
 

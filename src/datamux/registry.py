@@ -4,20 +4,23 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from datamux.errors import unknown_name
+from datamux.errors import check_choice
 
 T = TypeVar("T")
 
 
 def build(kind: str, table: Mapping[str, Callable[..., T]], name: str, **arguments: object) -> T:
-    """`table[name](**arguments)`; an argument that it does not take is a `ValueError` that lists those it does."""
-    if name not in table:
-        raise unknown_name(kind, name, table)
+    """`table[name](**arguments)`. For an argument that it does not take, a `ValueError` lists the allowed ones."""
+    check_choice(kind, name, table)
     allowed = inspect.signature(table[name]).parameters
     for argument in arguments:
-        if argument not in allowed:
-            raise unknown_name(f"option of the {kind} {name!r}:", argument, allowed)
+        check_choice(f"option of the {kind} {name!r}:", argument, allowed)
     return table[name](**arguments)
+
+
+def takes(factory: Callable[..., object], option: str) -> bool:
+    """Whether what `factory` builds has this option."""
+    return option in inspect.signature(factory).parameters
 
 
 def summary(factory: Callable[..., object]) -> str:

@@ -18,7 +18,7 @@ class SeededModule(nn.Module):
         self.seed = seed
 
     def initial_state(self) -> dict[str, Tensor]:
-        """Start values by attribute name. They depend on the sizes and the seed alone."""
+        """Start values by attribute name. They depend only on the sizes and the seed."""
         return {}
 
     def generator(self) -> torch.Generator:
@@ -40,7 +40,7 @@ def gaussian(*shape: int, generator: torch.Generator, std: float = 1.0) -> Tenso
 
 
 def layer_start(*shape: int, inputs: int, generator: torch.Generator) -> Tensor:
-    """Uniform, as torch starts the weights and biases of a layer in which `inputs` numbers make one."""
+    """Uniform, as torch starts the weights and biases of a layer that computes each output from `inputs` numbers."""
     return (2 * torch.rand(*shape, generator=generator, device="cpu") - 1) / math.sqrt(inputs)
 
 

@@ -8,12 +8,12 @@ sharing its singular spaces with them,
 so that for a mixture w_t = sum_k u_t^(k) with u_t^(k) in D^k
 
     values        W_V w_t = sum_k v_t^(k),                    the v^(k) orthogonal to each other       (claim 1)
-    scores        (W_K w_t')^T W_Q w_t = sum_k tau_tt'^(k),   each from one sequence alone             (claim 2)
-    isolation     a head with s_k' = 0 for all k' != k attends, and answers, for sequence k alone      (claim 3)
+    scores        (W_K w_t')^T W_Q w_t = sum_k tau_tt'^(k),   each from only one sequence              (claim 2)
+    isolation     a head with s_k' = 0 for all k' != k attends, and answers, only for sequence k       (claim 3)
     output        W_O of the same form keeps the subspaces apart                                       (claim 4)
 
 These are real weight matrices, made so that each claim can be checked by multiplying. It is an existence proof:
-the paper itself finds that trained networks do not need one head a sequence.
+the paper itself finds that trained networks do not need one head per sequence.
 """
 
 import math
@@ -40,7 +40,7 @@ def structured_matrix(left: Tensor, right: Tensor, singular_values: Tensor) -> T
 
 @dataclass(frozen=True)
 class ConstructedAttention:
-    """Multi-head self-attention made of structured matrices. `isolated`: head k serves sequence k alone.
+    """Multi-head self-attention made of structured matrices. If `isolated`, head k serves only sequence k.
 
     query, key, value, output: (heads d d). inputs: bases of D^k; duals: bases of the value space; both (n m d).
     """
@@ -86,13 +86,13 @@ class ConstructedAttention:
         return torch.einsum("nlm,nmd->nld", sequences, self.inputs)
 
     def scores(self, w: Tensor, other: Tensor | None = None) -> Tensor:
-        """(W_K w_t')^T W_Q w_t a head: (heads l l). `other` takes the keys from another sequence."""
+        """(W_K w_t')^T W_Q w_t for each head: (heads l l). `other` takes the keys from another sequence."""
         queries = torch.einsum("hoi,li->hlo", self.query, w)
         keys = torch.einsum("hoi,li->hlo", self.key, w if other is None else other)
         return queries @ keys.mT
 
     def values(self, w: Tensor) -> Tensor:
-        """W_V w_t a head: (heads l d)."""
+        """W_V w_t for each head: (heads l d)."""
         return torch.einsum("hoi,li->hlo", self.value, w)
 
     def __call__(self, w: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Networks that run once a group: any Hugging Face encoder, the paper's image networks, any `nn.Module`."""
+"""Networks that run once per group: any Hugging Face encoder, or any `nn.Module`."""

@@ -1,4 +1,4 @@
-"""What the heart needs of a network: vectors for its inputs, and one pass over a mixture of them."""
+"""What a network must do to be multiplexed: turn inputs into vectors, and run once over a mixture of them."""
 
 from torch import Tensor, nn
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 class Backbone(nn.Module):
     """`embedding_dim` is the width that is mixed, `dim` the width that comes out.
 
-    `embeds_deeply`: embedding an input is itself a network's work, not a table.
+    `embeds_deeply` is True if `embed` runs layers of a network instead of looking vectors up in a table.
     """
 
     embedding_dim: int
@@ -15,7 +15,7 @@ class Backbone(nn.Module):
 
     @property
     def table(self) -> Tensor | None:
-        """(v e) where embedding an input without extras is no more than looking it up here; None otherwise."""
+        """The word vectors (v e), if `embed` without extra inputs only looks them up in this table; None otherwise."""
         return None
 
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
@@ -26,11 +26,16 @@ class Backbone(nn.Module):
         """A mixture (b ... d) -> what the network makes of it, (b ... d)."""
         raise TypeError(f"{type(self).__name__} must define encode()")
 
+    def encode_mixture(self, x: Tensor, mask: Tensor | None, slots: int) -> Tensor:
+        """`encode`, for a mixture of `slots` instances. A network that changes with their number overrides it."""
+        return self.encode(x, mask)
+
 
 class PlainBackbone(Backbone):
     """Any `nn.Module` that maps a batch of vectors to a batch of vectors; inputs are mixed as they come.
 
-    The module sees no mask: padding is a zero vector in the mixture. One that wants it is a `Backbone` of its own.
+    The module sees no mask: padding is a zero vector in the mixture. A module that needs the mask is a subclass of
+    `Backbone`.
     """
 
     def __init__(self, module: nn.Module) -> None:

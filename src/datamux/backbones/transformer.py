@@ -1,8 +1,9 @@
-"""Any Hugging Face encoder, through its public doors alone: `get_input_embeddings()` and `inputs_embeds=`.
+"""Any Hugging Face encoder, used only through its public interface: `get_input_embeddings()` and `inputs_embeds=`.
 
 Word vectors are mixed; the encoder then adds positions and applies its LayerNorm once, to the mixture.
-Text pairs: an encoder adds the vector of segment 0 to every position. What an instance's own segments differ from that
-is added to its word vectors before mixing, so that each instance keeps its own segments and nothing is added twice.
+Text pairs: an encoder adds the vector of segment 0 to every position. Before mixing, we add to each word vector the
+difference between its own segment's vector and that of segment 0. So each instance keeps its segments, and nothing is
+added twice.
 """
 
 import torch
@@ -11,16 +12,20 @@ from transformers import PreTrainedModel
 
 from datamux.backbones.base import Backbone
 from datamux.backbones.halves import split_at_layer
+from datamux.backbones.low_rank import make_updates, updated_view
 
 
 class TransformerBackbone(Backbone):
-    """`mux_layer = m`: mix after the first m layers, which each instance runs alone."""
+    """With `mux_layer = m`, each instance runs through the first m layers by itself, and is mixed after them.
 
-    def __init__(self, encoder: PreTrainedModel, mux_layer: int = 0) -> None:
+    With `low_rank = r`, the layers that run a mixture of several instances have updates of rank r (see low_rank.py).
+    """
+
+    def __init__(self, encoder: PreTrainedModel, mux_layer: int = 0, *, low_rank: int = 0, seed: int = 0) -> None:
         super().__init__()
         if getattr(encoder.config, "is_encoder_decoder", False):
             raise ValueError(
-                f"{type(encoder).__name__} is an encoder-decoder; datamux multiplexes encoders: pass its encoder alone"
+                f"{type(encoder).__name__} is an encoder-decoder; datamux multiplexes encoders: pass only its encoder"
             )
         if any(getattr(module, "is_causal", False) for module in encoder.modules()):
             raise ValueError(
@@ -33,6 +38,12 @@ class TransformerBackbone(Backbone):
         self.embeds_deeply = mux_layer > 0
         self.embedding_dim = self.dim if mux_layer else self.words.embedding_dim
         self._halves = split_at_layer(encoder, mux_layer) if mux_layer else None
+        self.updates = nn.ModuleDict()
+        self._updated: tuple[nn.Module, ...] = ()  # a tuple, so that the weights of the view are not saved again
+        if low_rank:
+            updates = make_updates(self.upper, low_rank, seed=seed)
+            self.updates.update({path.replace(".", "_"): update for path, update in updates.items()})
+            self._updated = (updated_view(self.upper, updates),)
         self.max_tokens = _max_tokens(encoder)
 
     @property
@@ -46,7 +57,7 @@ class TransformerBackbone(Backbone):
     @property
     def table(self) -> Tensor | None:
         words = self.words
-        plain = type(words) is nn.Embedding and words.max_norm is None  # a kind of its own may scale, too
+        plain = type(words) is nn.Embedding and words.max_norm is None  # a subclass may also scale
         return words.weight if plain and not self.embeds_deeply else None
 
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
@@ -62,11 +73,22 @@ class TransformerBackbone(Backbone):
 
     @property
     def upper(self) -> nn.Module:
-        """What runs the mixture: the layers above `mux_layer`."""
+        """The network that runs the mixture: the layers above `mux_layer`."""
         return self.encoder if self._halves is None else self._halves.upper
 
     def encode(self, x: Tensor, mask: Tensor | None) -> Tensor:
         return self._run(self.upper, x, mask)
+
+    def encode_mixture(self, x: Tensor, mask: Tensor | None, slots: int) -> Tensor:
+        if slots == 1 or not self._updated:
+            return self.encode(x, mask)
+        return self._run(self._updated[0], x, mask)
+
+    def train(self, mode: bool = True) -> "TransformerBackbone":
+        super().train(mode)
+        for view in self._updated:
+            view.train(mode)
+        return self
 
     def _run(self, encoder: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
         self._check_length(x)
@@ -75,7 +97,7 @@ class TransformerBackbone(Backbone):
         return h
 
     def _check_length(self, x: Tensor) -> None:
-        # Under export and compile the length is a symbol, and asking would fix it.
+        # Under export and compile the length is a symbol, and comparing it would fix it to one value.
         if torch.compiler.is_compiling() or self.max_tokens is None or x.shape[1] <= self.max_tokens:
             return
         raise ValueError(
@@ -92,10 +114,10 @@ def _find_embedding(encoder: nn.Module, name: str) -> nn.Embedding | None:
 
 
 def _max_tokens(encoder: PreTrainedModel) -> int | None:
-    """How many positions the encoder has a learned vector for; None where positions are relative."""
+    """How many positions the encoder has learned vectors for; None if it has none, so that any length is allowed."""
     positions = _find_embedding(encoder, "position_embeddings")
     if positions is None:
         return None
-    # RoBERTa and its kin start counting after their padding row.
+    # RoBERTa and its relatives start counting positions after the row for padding.
     first = 0 if positions.padding_idx is None else positions.padding_idx + 1
     return positions.num_embeddings - first

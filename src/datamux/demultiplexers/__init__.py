@@ -1,13 +1,15 @@
-"""Demultiplexers, one family a file. A new one is one file and one line in `DEMULTIPLEXERS`."""
+"""Demultiplexers, one family per file. A new one is one file and one line in `DEMULTIPLEXERS`."""
 
 from collections.abc import Callable
 
 from datamux.demultiplexers.base import Demultiplexer
+from datamux.demultiplexers.deep import DeepKeyDemultiplexer
 from datamux.demultiplexers.gate import GateDemultiplexer
 from datamux.demultiplexers.identity import IdentityDemultiplexer
 from datamux.demultiplexers.index import IndexDemultiplexer
 from datamux.demultiplexers.key import KeyDemultiplexer
 from datamux.demultiplexers.mlp import MlpDemultiplexer
+from datamux.demultiplexers.reversible import ReversibleDemultiplexer
 from datamux.registry import build
 
 DEMULTIPLEXERS: dict[str, Callable[..., Demultiplexer]] = {
@@ -15,7 +17,9 @@ DEMULTIPLEXERS: dict[str, Callable[..., Demultiplexer]] = {
     "mlp": MlpDemultiplexer,
     "index": IndexDemultiplexer,
     "key": KeyDemultiplexer,
+    "deep_key": DeepKeyDemultiplexer,
     "gate": GateDemultiplexer,
+    "reversible": ReversibleDemultiplexer,
 }
 
 

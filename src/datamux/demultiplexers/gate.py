@@ -1,4 +1,4 @@
-"""One hidden layer for all slots, which each slot scales by its own learned vector; no prefix.
+"""All slots share one hidden layer, which each slot scales by its own learned vector; no prefix.
 
     z_i = LN(W_o (gate_i * gelu(W_h h)))
 
@@ -6,12 +6,12 @@
 
     z_i = LN(W_o (gate_i * gelu(W_h h)) + sign_i * h)
 
-It starts as the keys of the `sign` multiplexer of the same seed (slot 0 all +1), so that it undoes them and a group of
-one passes through almost as it is. That suits pretrained encoders.
+The second gate starts as the keys of the `sign` multiplexer with the same seed (slot 0 is all +1). So it undoes these
+keys, and a group of one passes through almost unchanged. That suits pretrained encoders.
 
-Each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all of them. Gating
-undoes what Hadamard keys do, which adding a key cannot; and as the gate does not depend on the position, a pool over an
-instance's own tokens is one small matrix product, mask (b n l) times features (b l e), before anything is done a slot.
+Each slot has a linear map of its own, W_o diag(gate_i), on features that are computed once for all slots. Gating can
+undo what Hadamard keys do; adding a key cannot. And because the gate does not depend on the position, the mean over an
+instance's own tokens is one small matrix product, mask (b n l) times features (b l e), taken before any work per slot.
 
 Ours: not in the paper.
 """
@@ -26,6 +26,7 @@ from datamux.seeded import gaussian, sign_keys
 
 class GateDemultiplexer(Demultiplexer):
     gates: Tensor  # n e
+    pools_before_slots = True
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class GateDemultiplexer(Demultiplexer):
         return self.features(h).unsqueeze(1) * self.gates[:slots, None]
 
     def pooled_activations(self, h: Tensor, prefix: Tensor, slots: int, mask: Tensor | None) -> Tensor:
-        features = self.features(h).unsqueeze(1)  # b 1 l e, pooled for each slot before anything is done a slot
+        features = self.features(h).unsqueeze(1)  # b 1 l e; the mean is taken before the gates
         return mean_over_own_tokens(features, mask) * self.gates[:slots, None]
 
     def project(self, a: Tensor) -> Tensor:

@@ -34,8 +34,8 @@ class IndexDemultiplexer(SharedDemultiplexer):
                 f"got {tuple(x.shape)}"
             )
         b, k = x.shape[:2]
-        own = torch.eye(k, dtype=torch.bool, device=x.device).unsqueeze(-1)
-        prefix = torch.where(own, self.tokens[:k], self.tokens[-1]).to(x.dtype)  # n p d
+        is_own_position = torch.eye(k, dtype=torch.bool, device=x.device).unsqueeze(-1)
+        prefix = torch.where(is_own_position, self.tokens[:k], self.tokens[-1]).to(x.dtype)  # n p d
         x = torch.cat([prefix.expand(b, k, k, -1), x], dim=2)
         if mask is not None:
             in_use = mask.any(-1, keepdim=True).expand(b, k, k)

@@ -1,4 +1,4 @@
-"""Each slot is told apart by a learned private key; no prefix, so no position is spent on it.
+"""A learned key per slot tells the slots apart; no prefix, so no position is spent on them.
 
     p_i = key_i,   z_i = LN(W_o gelu(W_h h + W_k key_i))
 

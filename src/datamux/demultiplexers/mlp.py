@@ -1,4 +1,4 @@
-"""One network a slot, all of them computed in one batched operation.
+"""Each slot has its own small network; all of them are computed in one batched operation.
 
     layers 2:  z_i = LN(W2_i act(W1_i h + b1_i) + b2_i)      einsum "brd, nde -> bnre"
     layers 1:  z_i = act(W1_i h + b1_i)                      the paper's MNIST networks (out_dim 20 and 84, tanh)

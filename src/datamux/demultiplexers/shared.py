@@ -1,10 +1,11 @@
-"""The network that key and index demultiplexing share: one for all slots, told the slot by a vector p_i.
+"""The network that `key` and `index` have in common: one for all slots, with a vector p_i that says which slot it is.
 
     z_i = LN(W_o gelu(W_h h + W_k p_i))
 
-The first layer of MLP([h; p_i]) is split: W_h h is computed once, not n times, and W_k p_i once a slot, not once a
-position. It is not kept from pass to pass, even where p_i is a constant: n rows beside thousands of positions are not
-worth a copy that must follow the weights. Knows nothing of where p_i comes from.
+The first layer of MLP([h; p_i]) is split: W_h h is computed once, not n times, and W_k p_i once per slot, not once per
+position. W_k p_i is computed again in every pass, even if p_i is a constant: it is n rows beside thousands of
+positions, and a stored copy would have to follow every change of the weights. This file does not know where p_i comes
+from.
 """
 
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ class SharedDemultiplexer(Demultiplexer):
         self._register_state(learned=True)
 
     def slot_vectors(self, prefix: Tensor, slots: int) -> Tensor:
-        """p_i as (n d) or, where it depends on the group, (b n d)."""
+        """The vectors p_i: (n d) or, if they depend on the group, (b n d)."""
         raise TypeError(f"{type(self).__name__} must define slot_vectors()")
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:

@@ -1,38 +1,39 @@
-"""Drop-ins for the Hugging Face classes: same inputs, same outputs, one row an instance. Grouping happens inside.
+"""Drop-ins for the Hugging Face classes: the same inputs and outputs, one row per instance. Grouping happens inside.
 
 Translates between `MuxConfig` and the plain keyword arguments of the parts, and adds Hugging Face's own losses.
 """
 
 import inspect
 import math
-from typing import Any, Protocol
+import re
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers import initialization as init
-from transformers.modeling_outputs import (
-    MaskedLMOutput,
-    ModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
 )
+from transformers import initialization as init
+from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
 from datamux.backbones.transformer import TransformerBackbone
-from datamux.bypass import Bypass
-from datamux.demultiplexers import build_demultiplexer
 from datamux.grouping import Filler
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
 from datamux.hub.config import POOLING, MuxConfig
+from datamux.hub.frozen import build_plain, encoder_of, head_of, load_plain, plain_inputs
 from datamux.model import Encoded, Multiplexed
 from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
 
 
 class Objective(Protocol):
-    """What training asks of a model beyond its own loss. Called inside `forward`, so that several processes agree."""
+    """A training loss that replaces the model's own. It is called inside `forward`, so that several processes agree."""
 
     def __call__(
         self, model: "MuxPreTrainedModel", encoded: Encoded, inputs: dict[str, Tensor | None], output: ModelOutput
@@ -42,7 +43,8 @@ class Objective(Protocol):
 class MuxPreTrainedModel(PreTrainedModel):
     """What the three models share: the heart, `group_size`, loading and saving.
 
-    `objective` replaces the loss while the model is in training mode; it is not saved.
+    `objective` replaces the loss while the model is in training mode; it is not saved. `plain` is the classifier of a
+    frozen model (see frozen.py).
     """
 
     config_class = MuxConfig
@@ -52,44 +54,69 @@ class MuxPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
-    # The loss is a mean over the rows given: without this, Trainer scales it once more on several processes.
+    # The loss is already a mean over the rows. Without this line, Trainer would scale it again on several processes.
     accepts_loss_kwargs = False
+    plain_auto: ClassVar[Any] = None  # the Auto class of plain models for the same task
 
     def __init__(self, config: MuxConfig) -> None:
         super().__init__(config)
-        assert isinstance(config.backbone_config, PreTrainedConfig)
-        backbone = TransformerBackbone(_build_encoder(config.backbone_config), config.mux_layer)
-        n = config.num_instances
-        self.mux = Multiplexed(
-            backbone,
-            build_multiplexer(
-                config.multiplexer,
-                n,
-                backbone.embedding_dim,
-                seed=config.seed,
-                **(config.multiplexer_options or {}),
-            ),
-            build_demultiplexer(
-                config.demultiplexer,
-                n,
-                backbone.dim,
-                embedding_dim=backbone.embedding_dim,
-                seed=config.seed,
-                **(config.demultiplexer_options or {}),
-            ),
-        )
+        self.plain = build_plain(config, self.plain_auto)
+        backbone = self._build_backbone(config)
+        n, width, seed = config.num_instances, backbone.embedding_dim, config.seed
+        multiplexer = build_multiplexer(config.multiplexer, n, width, seed=seed, **(config.multiplexer_options or {}))
+        self.mux = Multiplexed(backbone, multiplexer, config.build_demultiplexer(backbone.dim, width))
         dim = self.mux.demultiplexer.out_dim
-        head = self.mux.head = self._build_head(config, dim)
-        if config.bypass and head is not None:
-            self.mux.bypass = Bypass(backbone.embedding_dim, dim, head.reads)  # type: ignore[arg-type]
+        self.mux.head = self._build_head(config, dim)
         self.retrieval: RetrievalHead | None = None
         if config.retrieval_head:
-            self.retrieval = RetrievalHead(dim, backbone.words.embedding_dim, backbone.words.num_embeddings)
+            self.retrieval = self._build_retrieval(config, dim, backbone.words)
         self.objective: Objective | None = None
+        self._leave_out_plain()
         self.post_init()
+
+    def _build_backbone(self, config: MuxConfig) -> TransformerBackbone:
+        assert isinstance(config.backbone_config, PreTrainedConfig)
+        encoder = build_encoder(config.backbone_config) if self.plain is None else encoder_of(self.plain)
+        return TransformerBackbone(encoder, config.mux_layer, low_rank=config.low_rank, seed=config.seed)
+
+    def _leave_out_plain(self) -> None:
+        """Do not save the weights of a frozen classifier, and do not expect them in a file."""
+        if self.plain is None:
+            return
+        known = {id(weight) for weight in self.plain.state_dict(keep_vars=True).values()}
+        names = {name for name, weight in self.state_dict(keep_vars=True).items() if id(weight) in known}
+        self._keys_to_ignore_on_save = names
+        self._keys_to_ignore_on_load_missing = {f"^{re.escape(name)}$" for name in names}
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        found = super().from_pretrained(*args, **kwargs)
+        model = found[0] if isinstance(found, tuple) else found
+        if model.plain is not None:
+            model.take_plain(load_plain(model.config.base_model, cls.plain_auto))
+        return found
+
+    def take_plain(self, plain: PreTrainedModel) -> None:
+        """Take over the weights of a classifier that stays as it is."""
+        assert self.plain is not None
+        self.plain.load_state_dict(plain.state_dict())
+        self.plain.requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "MuxPreTrainedModel":
+        """As in torch; a frozen classifier stays in evaluation mode, without dropout."""
+        super().train(mode)
+        if self.plain is not None:
+            for frozen in (self.plain, self.mux.backbone, self.mux.head):
+                if frozen is not None:
+                    frozen.eval()
+        return self
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         raise TypeError(f"{type(self).__name__} must define _build_head()")
+
+    def _build_retrieval(self, config: MuxConfig, dim: int, words: nn.Embedding) -> RetrievalHead:
+        return RetrievalHead(dim, words.embedding_dim, words.num_embeddings)
 
     @property
     def backbone(self) -> TransformerBackbone:
@@ -129,7 +156,7 @@ class MuxPreTrainedModel(PreTrainedModel):
         group_size: int | None = None,
         filler: Filler | None = None,
     ) -> Encoded:
-        """Group the rows, mix them, run the encoder once; `self.mux.read` then takes them apart."""
+        """Group the rows, mix them, and run the encoder once per group; `self.mux.answer` then takes them apart."""
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
         rows = inputs_embeds if input_ids is None else input_ids
@@ -137,21 +164,15 @@ class MuxPreTrainedModel(PreTrainedModel):
         extra = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         return self.mux.encode(rows, attention_mask, group_size=group_size, filler=filler, **extra)
 
-    def answer(self, encoded: Encoded) -> Tensor:
-        """What the head says of each row: (i ...)."""
-        head = self.mux.head
-        assert isinstance(head, SequenceHead | TokenHead)
-        return encoded.grouping.ungroup(head(self.mux.read_for_head(encoded)))
-
     def _finish(self, output: ModelOutput, encoded: Encoded, **inputs: Tensor | None) -> ModelOutput:
-        """While training, let the objective have the last word on the loss."""
+        """While training, replace the loss by the objective's, if there is one."""
         if self.training and self.objective is not None:
             output.loss = self.objective(self, encoded, inputs, output)
         return output
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        # Linear layers that reach this are ours (the encoder starts its own): as torch starts them, by width.
+        # These linear layers are ours: the encoder initialises its own. Weights start as in torch, and biases at zero.
         if isinstance(module, nn.Linear):
             init.kaiming_uniform_(module.weight, a=math.sqrt(5))
             if module.bias is not None:
@@ -161,8 +182,6 @@ class MuxPreTrainedModel(PreTrainedModel):
                 init.copy_(getattr(module, name), value)
         elif isinstance(module, RetrievalHead):
             init.zeros_(module.bias)
-        elif isinstance(module, Bypass):
-            init.zeros_(module.weight)
         else:
             super()._init_weights(module)
 
@@ -171,6 +190,11 @@ class MuxClassifier(MuxPreTrainedModel):
     """What the two classifiers share: everything but the head and the loss."""
 
     output_class: type[ModelOutput]
+
+    def _is_alone(self, group_size: int | None, filler: Filler | None) -> bool:
+        """Whether every row has a pass to itself, with nothing in the other slots."""
+        size = self.group_size if group_size is None else group_size
+        return size == 1 and (filler or self.filler) == "nothing"
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define _loss()")
@@ -186,25 +210,25 @@ class MuxClassifier(MuxPreTrainedModel):
         group_size: int | None = None,
         filler: Filler | None = None,
     ) -> ModelOutput:
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        if self.plain is not None and self._is_alone(group_size, filler):
+            logits = self.plain(**plain_inputs(self.plain, given | {"inputs_embeds": inputs_embeds})).logits
+            return self.output_class(loss=None if labels is None else self._loss(logits, labels), logits=logits)
         encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
-        logits = self.answer(encoded)  # i c, or i l c
+        logits = self.mux.answer(encoded)  # i c, or i l c
         loss = None if labels is None else self._loss(logits, labels)
-        return self._finish(
-            self.output_class(loss=loss, logits=logits),
-            encoded,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            labels=labels,
-        )
+        return self._finish(self.output_class(loss=loss, logits=logits), encoded, **given, labels=labels)
 
 
 class MuxForSequenceClassification(MuxClassifier):
-    """A label a text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
+    """One label per text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
 
     output_class = SequenceClassifierOutput
+    plain_auto = AutoModelForSequenceClassification
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
+        if self.plain is not None:
+            return head_of(self.plain, "first")
         return SequenceHead(dim, config.num_labels, reads=POOLING[config.pooling], dropout=config.head_dropout)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -213,11 +237,14 @@ class MuxForSequenceClassification(MuxClassifier):
 
 
 class MuxForTokenClassification(MuxClassifier):
-    """A label a token, like `AutoModelForTokenClassification`."""
+    """One label per token, like `AutoModelForTokenClassification`."""
 
     output_class = TokenClassifierOutput
+    plain_auto = AutoModelForTokenClassification
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
+        if self.plain is not None:
+            return head_of(self.plain, "all")
         return TokenHead(dim, config.num_labels, context=config.head_context, dropout=config.head_dropout)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -247,20 +274,19 @@ class MuxForRetrieval(MuxPreTrainedModel):
     ) -> MaskedLMOutput:
         encoded = self.encode(input_ids, attention_mask, token_type_ids, group_size=group_size, filler=filler)
         if self.training and self.objective is not None:
-            # The objective picks the positions and words it scores: all of them at once would not fit in memory.
-            return self._finish(
-                MaskedLMOutput(), encoded, input_ids=input_ids, attention_mask=attention_mask, labels=labels
-            )
+            # The objective chooses which positions and words to score: all of them together would not fit in memory.
+            given = {"input_ids": input_ids, "attention_mask": attention_mask, "labels": labels}
+            return self._finish(MaskedLMOutput(), encoded, **given)
         assert self.retrieval is not None
-        z = self.mux.read(encoded, self.retrieval.reads)
-        logits = encoded.grouping.ungroup(self.retrieval(z, self.backbone.words.weight))
+        z = self.mux.read_rows(encoded, self.retrieval.reads)
+        logits = self.retrieval(z, self.backbone.words.weight)
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         return MaskedLMOutput(loss=loss, logits=logits)
 
 
-def _build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     """The encoder of `config` with new weights, without the pooling layer that only a plain classifier uses."""
     model_class = AutoModel._model_mapping[type(config)]
     options: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""What every multiplexer is: (b n ... d) -> (b ... d), a scaled sum of phi_i(x_i) over the slots in use.
+"""What every multiplexer does: (b n ... d) -> (b ... d), a scaled sum of phi_i(x_i) over the slots in use.
 
     x_mix = s(k) * sum_i phi_i(x_i),   s(k) = 1/k in the paper (Eq. 1)
 
-Knows slots and padding. Does not know ids, encoders or heads.
+It knows slots and padding. It does not know ids, encoders or heads.
 """
 
 from typing import Literal, get_args
@@ -17,11 +17,14 @@ Scale = Literal["mean", "sqrt", "sum"]
 
 
 class Multiplexer(SeededModule):
-    """Base class. A subclass writes `mix`, and `initial_state` when it has keys.
+    """Base class. A subclass writes either `weights` or `mix`, and `initial_state` if it has keys.
+
+    - `weights`: if phi_i only multiplies each dimension by a number that belongs to slot i. `mix` follows from it.
+    - `mix`: for everything else.
 
     `scale`: "mean" divides by the number k of slots in use, as in the paper. "sqrt" divides by sqrt(k), so that the
-    mixture of independent inputs keeps the variance of one input: with "mean" words fade against the position
-    vectors that an encoder adds afterwards. "sum" leaves the sum alone, as the published vision code does.
+    mixture of independent inputs keeps the variance of one input: with "mean", words fade against the position
+    vectors that an encoder adds afterwards. "sum" does not scale at all, like the published vision code.
     """
 
     def __init__(self, num_instances: int, dim: int, *, scale: Scale = "mean", seed: int = 0) -> None:
@@ -45,14 +48,28 @@ class Multiplexer(SeededModule):
 
     def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The plain sum over slots of phi_i(x_i). Empty places of `x` are zero already."""
-        raise TypeError(f"{type(self).__name__} must define mix()")
+        weights = self.weights(x.shape[1])
+        if weights is None:
+            raise TypeError(f"{type(self).__name__} must define weights() or mix()")
+        weights = weights.to(x).view(x.shape[1], *[1] * (x.dim() - 3), self.dim)
+        return (x * weights).sum(1)  # an einsum would transpose x first, which takes several times as long
 
     def weights(self, slots: int) -> Tensor | None:
-        """(n d) where a slot does no more than multiply each number of its input by its own; None otherwise."""
+        """(n d) if phi_i(x) = weights_i * x, for the first `slots` slots; None if phi_i does anything else."""
         return None
 
+    def mixing_weights(self, slots: int) -> Tensor | None:
+        """`weights`, if mixing does nothing else with its inputs, so that another implementation can do it instead.
+
+        None if the class writes its own `mix` or `forward`, even if it inherits `weights` from its parent.
+        """
+        derived = (self.mix, Multiplexer.mix), (self.forward, Multiplexer.forward)
+        if any(getattr(method, "__func__", None) is not original for method, original in derived):
+            return None
+        return self.weights(slots)
+
     def factor(self, slots: int, mask: Tensor | None = None) -> Tensor:
-        """What the sum over so many slots is scaled by: one number, or (b) where a mask says how many are in use."""
+        """The scale s(k): one number, or one per group (b) where a mask says how many of the `slots` are in use."""
         power = {"mean": -1.0, "sqrt": -0.5, "sum": 0.0}[self.scale]
         if mask is None:
             return torch.tensor(float(slots**power))
@@ -70,17 +87,6 @@ class Multiplexer(SeededModule):
 
 
 def mix_by_matrices(x: Tensor, matrices: Tensor) -> Tensor:
-    """The sum over slots of x_i M_i, from `x` (b k ... d) and `matrices` (n d e), as one product: (b ... e)."""
+    """The sum over slots of x_i M_i, from `x` (b k ... d) and `matrices` (n d e), as one matrix product: (b ... e)."""
     together = x.movedim(1, -2).flatten(-2)  # b ... k*d
     return together @ matrices[: x.shape[1]].flatten(0, 1).to(x.dtype)
-
-
-def check_divisible(name: str, dim: int, num_instances: int) -> int:
-    """The size of one slot's share of `dim`, for methods that cut it into equal parts."""
-    if dim % num_instances:
-        allowed = [n for n in range(1, dim + 1) if dim % n == 0]
-        raise ValueError(
-            f"{name} cuts the {dim} dimensions into num_instances equal parts, and {num_instances} does not divide "
-            f"{dim}; allowed: {', '.join(map(str, allowed))}"
-        )
-    return dim // num_instances

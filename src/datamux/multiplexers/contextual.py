@@ -4,10 +4,10 @@
     u_i = v_i * g_i                      fixed Gaussian keys
     phi_i(x) = attend_n(u)_i + u_i       attention over the slots at one position
 
-Source: MUX-PLM (arXiv 2302.12441), its contextual multiplexer. Costs one small Transformer layer an instance, so the
-speed-up stays below n: with L layers in the encoder at most about n L / (L + n).
+Source: MUX-PLM (arXiv 2302.12441), its contextual multiplexer. Costs one small Transformer layer per instance, so
+the speed-up stays below n: with L layers in the encoder at most about n L / (L + n).
 
-Differs from the source: padding is never attended, neither along the sequence nor across slots.
+Differs from the source: nothing attends to padding, neither along the sequence nor across slots.
 """
 
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class AttentionLayer(nn.Module):
         heads = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         bias = None
         if mask is not None:
-            # A row with nothing in it attends to everything: its output is dropped, and softmax stays finite.
+            # A row without tokens attends to everything, so that softmax stays finite; its output is dropped.
             bias = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]
         context = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], attn_mask=bias)
         x = self.norm(x + self.out(context.transpose(1, 2).flatten(2)))
@@ -72,8 +72,8 @@ class Contextual(Multiplexer):
             )
         b, k, tokens, _ = x.shape
         mask = None if mask is None else mask.expand(b, k, tokens)
-        own = self.attend_tokens(x.flatten(0, 1), None if mask is None else mask.flatten(0, 1))
-        u = (own.view_as(x) + x) * self.keys[:k, None].to(x.dtype)
+        attended = self.attend_tokens(x.flatten(0, 1), None if mask is None else mask.flatten(0, 1))
+        u = (attended.view_as(x) + x) * self.keys[:k, None].to(x.dtype)
         u = u.transpose(1, 2).flatten(0, 1)  # (b l) n d
         present = None if mask is None else mask.transpose(1, 2).flatten(0, 1)  # (b l) n
         mixed: Tensor = self.attend_slots(u, present) + u

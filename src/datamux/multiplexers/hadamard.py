@@ -6,8 +6,8 @@ Paper: "Hadamard" (Section 3.1; v_i Gaussian and fixed), "Learned" (the same key
 i-th chunk of d/n dimensions), both in the appendix on alternate strategies. One class, four settings.
 
 Differs from the paper: `key_norm` rescales every key to one length, as the published code does (20 there); the paper
-does not mention it, so the default leaves keys alone. "sign" keys are random +1/-1 with slot 0 all +1: they keep the
-length of every vector, and a group of one is then exactly the plain input, which suits pretrained encoders.
+does not mention it, so the default leaves keys as they are. "sign" keys are random +1/-1, with slot 0 all +1. They keep
+the length of every vector, and a group of one is then exactly the plain input, which suits pretrained encoders.
 """
 
 from typing import Literal, get_args
@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from datamux.errors import check_choice
-from datamux.multiplexers.base import Multiplexer, Scale, check_divisible
+from datamux.errors import check_choice, check_divisible
+from datamux.multiplexers.base import Multiplexer, Scale
 from datamux.seeded import gaussian, sign_keys
 
 Keys = Literal["gaussian", "binary", "sign"]
@@ -57,8 +57,3 @@ class Hadamard(Multiplexer):
 
     def weights(self, slots: int) -> Tensor:
         return self.keys[:slots]
-
-    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        keys = self.keys[: x.shape[1]].to(x.dtype)
-        keys = keys.view(len(keys), *[1] * (x.dim() - 3), self.dim)
-        return (x * keys).sum(1)  # an einsum would transpose x first, which takes several times as long

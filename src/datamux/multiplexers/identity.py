@@ -14,6 +14,3 @@ from datamux.multiplexers.base import Multiplexer
 class Identity(Multiplexer):
     def weights(self, slots: int) -> Tensor:
         return torch.ones(slots, self.dim)
-
-    def mix(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return x.sum(1)

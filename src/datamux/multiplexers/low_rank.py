@@ -10,7 +10,8 @@ orthogonal to each other. As U's rows are stacked, all slots share one multiplic
 import torch
 from torch import Tensor
 
-from datamux.multiplexers.base import Multiplexer, Scale, check_divisible
+from datamux.errors import check_divisible
+from datamux.multiplexers.base import Multiplexer, Scale
 from datamux.seeded import random_orthogonal
 
 

@@ -1,11 +1,12 @@
-"""Each slot multiplies by its own random orthogonal matrix; `learned`, it is only the start.
+"""Each slot multiplies by its own random orthogonal matrix; with `learned`, training starts from it.
 
     phi_i(x) = x Q_i,   Q_i in O(d)
 
-Paper: "Ortho" (Section 3.1; SO(d) in the vision appendix). Costs k d^2 multiplications a token.
+Paper: "Ortho" (Section 3.1; SO(d) in the vision appendix). Costs k d^2 multiplications per token.
 
 Differs from the paper: the published code divides by sqrt(k) here; that is `scale="sqrt"`. Matrices are uniform over
-O(d), not SO(d): a reflection more or less changes nothing a network could notice. Learning them is ours.
+O(d), not SO(d), which makes no difference to a network: it can undo a reflection as easily as a rotation. Learning the
+matrices is ours.
 """
 
 import torch

@@ -2,11 +2,13 @@
 
     phi_i(x) = (x H_i) U_i,   H_i (d r), U_i (r c*d): rows of one orthonormal U,   r = d/n
 
-Idea: the paper's remark that 50 principal components hold most of an image's variance, so that 400 / 50 = 8 images
-should fit into the place of one. Where `low_rank` keeps random directions, this keeps the ones with most variance:
-`fit` sets every H_i to the principal components of the images it is given; until then they are the slowest cosine
-waves, which come close for any images. With `learned` both matrices go on from there in training, and every image can
-find the directions that tell its class. `maps` makes the mixture wider than one image.
+`fit` sets every H_i to the r principal components of the images it is given. Until then the columns of H_i are the
+slowest cosine waves, which come close to the principal components of natural images. With `learned`, training goes on
+from there with both matrices. The mixture has c maps (`maps`).
+
+Differs from the paper: this method is ours. It follows the paper's remark that 50 principal components hold most of an
+image's variance, so that 400 / 50 = 8 images should fit into the place of one. The paper's `low_rank` keeps random
+directions; this method keeps those with the most variance.
 """
 
 import math
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from datamux.multiplexers.base import Scale
-from datamux.multiplexers.images import ImageMultiplexer
+from datamux.multiplexers.for_images.base import ImageMultiplexer
 from datamux.seeded import gaussian
 
 
@@ -45,13 +47,13 @@ class Principal(ImageMultiplexer):
         n, r = self.num_instances, self.rank
         waves = slow_waves(self.side)[:, :r]
         rows = gaussian(self.out_dim, n * r, generator=self.generator()).double()
-        # Orthonormal rows while they fit, else orthonormal columns: no direction is louder than another.
+        # Rows are orthonormal as long as they fit, otherwise columns are, so that no direction is louder than another.
         place = torch.linalg.qr(rows).Q.T if n * r <= self.out_dim else torch.linalg.qr(rows.T).Q
         return {"reduce": waves.repeat(n, 1, 1).float(), "place": place.reshape(n, r, self.out_dim).float()}
 
     @torch.no_grad()
     def fit(self, images: Tensor) -> None:
-        """Let every slot keep the principal components of `images` (i d)."""
+        """Make every slot keep the principal components of `images` (i d)."""
         x = images.double()
         x = x - x.mean(0)
         leading = torch.linalg.eigh(x.T @ x).eigenvectors.flip(1)[:, : self.rank]
@@ -65,7 +67,7 @@ class Principal(ImageMultiplexer):
 
 
 def slow_waves(side: int) -> Tensor:
-    """(d d): the orthonormal cosine waves of a side x side image, one a column, the slowest first."""
+    """(d d): the orthonormal cosine waves of a side x side image, one per column, slowest first."""
     line = torch.arange(side, dtype=torch.float64)
     wave = torch.cos(math.pi * (2 * line[:, None] + 1) * line / (2 * side))  # pixel, frequency
     wave = wave / wave.norm(dim=0)

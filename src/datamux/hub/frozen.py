@@ -1,0 +1,98 @@
+"""A plain classifier that stays as it is, inside a multiplexed model: only what is around it is trained and saved.
+
+Its encoder runs the mixtures, and its own head answers for what the demultiplexer takes out of them. At group size 1
+the classifier answers by itself, so a single text gets bit for bit the answer that it gave before. The saved model
+has only the name or folder of the classifier, in `config.base_model`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from datamux.backbones.halves import without_layers
+from datamux.hub.config import MuxConfig
+from datamux.reads import Reads
+from datamux.zoo import find_model
+
+
+class PlainHead(nn.Module):
+    """The head of a Hugging Face classifier, for states from elsewhere. It has no weights of its own."""
+
+    def __init__(self, classifier: PreTrainedModel, reads: Reads) -> None:
+        super().__init__()
+        self.reads: Reads = reads
+        self._views = (without_layers(classifier),)  # a tuple, so that the classifier's weights are not counted twice
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(b n 1 d) -> (b n c) for whole texts, (b n l d) -> (b n l c) for tokens."""
+        logits: Tensor = self._views[0](inputs_embeds=z.flatten(0, 1)).logits
+        return logits.view(*z.shape[:2], *logits.shape[1:])
+
+
+def is_mux(config: PreTrainedConfig) -> bool:
+    return isinstance(config, MuxConfig)
+
+
+def build_plain(config: MuxConfig, auto: Any) -> PreTrainedModel | None:
+    """The classifier of a configuration, with new weights and frozen; None if the configuration names none."""
+    if not config.base_model:
+        return None
+    if auto is None:
+        raise ValueError("a frozen model answers a task: it has no retrieval warm-up")
+    assert config.base_config is not None
+    base_config = CONFIG_MAPPING[config.base_config["model_type"]].from_dict(config.base_config)
+    plain: PreTrainedModel = auto.from_config(base_config)
+    plain.requires_grad_(False)
+    return plain.eval()
+
+
+def load_plain(name: str, auto: Any) -> PreTrainedModel:
+    """The classifier that a frozen model needs, by its name or folder, in full precision."""
+    try:
+        plain: PreTrainedModel = auto.from_pretrained(find_model(name), dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise FileNotFoundError(
+            f"this model needs the classifier that it was trained around, {name}, which cannot be loaded: put it back, "
+            "or write its new place into base_model in config.json"
+        ) from error
+    return plain.eval()
+
+
+def frozen_config(plain: PreTrainedModel, name: str, num_instances: int, **options: Any) -> MuxConfig:
+    """The configuration of a multiplexed model around the classifier `plain`, which is found by `name`."""
+    config = plain.config
+    if is_mux(config):
+        if config.num_instances > 1 or config.base_model:
+            raise ValueError(f"{name} is multiplexed already; freezing needs a plain classifier")
+        head = {"pooling": config.pooling, "head_context": config.head_context}
+    else:
+        head = {"pooling": "first", "head_context": 0}
+    return MuxConfig(
+        base_model=str(Path(name).resolve()) if Path(name).is_dir() else name,
+        base_config=config.to_dict(),
+        backbone_config=encoder_of(plain).config.to_dict(),
+        num_instances=num_instances,
+        **(options | head),
+    )
+
+
+def encoder_of(plain: PreTrainedModel) -> PreTrainedModel:
+    encoder: PreTrainedModel = plain.mux.backbone.encoder if is_mux(plain.config) else plain.base_model
+    return encoder
+
+
+def head_of(plain: PreTrainedModel, reads: Reads) -> nn.Module:
+    """The head of a classifier; `reads` is what a Hugging Face head reads, ours say so themselves."""
+    return plain.mux.head if is_mux(plain.config) else PlainHead(plain, reads)
+
+
+def plain_inputs(plain: PreTrainedModel, inputs: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    """What a plain model takes of some inputs: token types only if it has them."""
+    names = ["input_ids", "attention_mask", "inputs_embeds"]
+    if is_mux(plain.config) or getattr(plain.config, "type_vocab_size", 0) > 1:
+        names.append("token_type_ids")
+    return {name: value for name in names if (value := inputs.get(name)) is not None}

@@ -1,1 +1,0 @@
-"""Small convolutions in C++, compiled where they are first used; torch's own stay in use without a compiler."""
