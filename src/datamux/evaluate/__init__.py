@@ -1,1 +1,1 @@
-"""Honest numbers: quality for every group size, and the records that keep them."""
+"""How good and how fast models are: scores at every group size, speed, memory, and what one costs the other."""

@@ -1,44 +1,40 @@
-"""What runs against what: the plain model and the multiplexed one of the same shape, and what else a user could do."""
+"""Which models a benchmark compares, and on which engine each of them runs.
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+Multiplexed models run against the baseline: the Hugging Face classifier with the same encoder, which answers one
+instance per pass. Tables and records call it "plain", and smaller ones "plain 1x64".
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import cycle, islice
-from math import gcd
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from transformers import (
-    AutoConfig,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PreTrainedConfig,
     PreTrainedModel,
 )
 
+from datamux.demultiplexers import DEMULTIPLEXERS
 from datamux.errors import check_choice
 from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClassification
-from datamux.hub.loading import load_config, load_tokenizer
-from datamux.inference.exported import load_exported
-from datamux.inference.predictor import Predictor
-from datamux.inference.runtime import Runtime, TorchRuntime, run_passes
-from datamux.inference.texts import Text, Texts, max_tokens_of
-from datamux.tasks.examples import Examples
-from datamux.tasks.rows import Rows
-from datamux.tasks.task import get_task, load_split
+from datamux.hub.encoders import encoder_sizes, new_encoder_config
+from datamux.hub.loading import load_config
+from datamux.inference.exported import ExportedRuntime, load_exported
+from datamux.inference.loading import load_runtime
+from datamux.inference.runtime import Runtime, TorchRuntime
 
 ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
-MEMORY = 8 << 30  # batch sizes are tuned here, so memory shall not decide
-TOKENIZER = "sentiment"  # in the package: counts the tokens of a task's texts where no model is given,
-MAX_TOKENS = 512  # which are then cut as BERT would
+BASELINE = "plain"  # what tables and records call the baseline of the same shape
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of an encoder, and what is asked of it."""
+    """The size of an encoder, and whether the model labels every token or whole texts."""
 
     layers: int = 4
     hidden: int = 256
@@ -48,21 +44,14 @@ class Shape:
 
     def encoder(self) -> PreTrainedConfig:
         """A BERT of this size."""
-        config: PreTrainedConfig = AutoConfig.for_model(
-            "bert",
-            vocab_size=self.vocab_size,
-            hidden_size=self.hidden,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            intermediate_size=4 * self.hidden,
-        )
-        return config
+        sizes = {"layers": self.layers, "hidden": self.hidden, "heads": self.heads}
+        return new_encoder_config("bert", vocab_size=self.vocab_size, **sizes)
 
-    def plain(self) -> PreTrainedModel:
-        return plain_model(self.encoder(), self.token_level)
+    def baseline(self) -> PreTrainedModel:
+        return baseline_model(self.encoder(), self.token_level)
 
     def multiplexed(self, num_instances: int, **options: Any) -> PreTrainedModel:
-        """Options are those of MuxConfig. `index` reads the first position, as the paper does: it is faster so."""
+        """Options are those of MuxConfig. `index` reads the first position, as in the paper, which is also faster."""
         if options.get("demultiplexer") == "index":
             options = {"pooling": "first"} | options
         classes = {True: MuxForTokenClassification, False: MuxForSequenceClassification}
@@ -70,92 +59,121 @@ class Shape:
         return classes[self.token_level](config).eval()
 
 
-def plain_model(encoder: PreTrainedConfig, token_level: bool) -> PreTrainedModel:
-    """The Hugging Face classifier itself, with random weights: what a user has."""
+def baseline_model(encoder: PreTrainedConfig, token_level: bool) -> PreTrainedModel:
+    """The Hugging Face classifier that a user has today, with random weights."""
     auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
     model: PreTrainedModel = auto.from_config(encoder)
     return model.eval()
 
 
-def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
-    """Rows of these lengths with random words."""
-    chance = torch.Generator().manual_seed(seed)
-    words = torch.randint(5, vocab_size, (sum(lengths),), generator=chance)
-    return Rows([row.tolist() for row in torch.split(words, list(lengths))], pad_id=0)
+def shape_like(shape: Shape, spec: str) -> Shape:
+    """`shape` with the layers and the width of `spec`, such as "1x64"; heads keep about their width."""
+    layers, _, hidden = spec.partition("x")
+    if not (layers.isdigit() and hidden.isdigit() and int(layers) and int(hidden)):
+        raise ValueError(f"the size of a plain model is LAYERSxHIDDEN, such as 1x64; got {spec!r}")
+    width = int(hidden)
+    wanted = max(1, width * shape.heads // shape.hidden)
+    heads = next(heads for heads in range(wanted, 0, -1) if width % heads == 0)
+    return replace(shape, layers=int(layers), hidden=width, heads=heads)
 
 
-def lengths_of(
-    spec: str, count: int, data_dir: str | None = None, seed: int = 0, *, model: str | None = None
-) -> list[int]:
-    """`count` token counts: "fixed:128", or those of a task's texts, as the tokenizer of `model` splits them."""
-    name, _, number = spec.partition(":")
-    if name == "fixed":
-        if not number.isdigit() or int(number) < 1:
-            raise ValueError(f"lengths must be fixed:TOKENS or a task, got {spec!r}")
-        return [int(number)] * count
-    given = inputs_of(load_split(get_task(name), "train", data_dir).first(count))
-    tokenizer = load_tokenizer(model or TOKENIZER)
-    max_tokens = max_tokens_of(tokenizer, load_config(model)) if model else MAX_TOKENS
-    found = Texts(tokenizer, max_tokens, token_level=isinstance(given[0], list)).window(given).lengths
-    random.Random(seed).shuffle(found)
-    return list(islice(cycle(found), count))
+@dataclass(frozen=True)
+class Models:
+    """The models of one benchmark: baselines by their name in tables, multiplexed ones by their demultiplexer."""
+
+    shape: Shape
+    capacity: int
+    baselines: dict[str, PreTrainedModel]  # the first has the shape of the multiplexed models
+    multiplexed: dict[str, PreTrainedModel | ExportedRuntime]
+    engines: list[str]
+
+    @property
+    def baseline(self) -> PreTrainedModel:
+        """The one that multiplexed models are compared with."""
+        return self.baselines[BASELINE]
+
+    def sizes(self, wanted: Sequence[int]) -> list[int]:
+        """The group sizes among `wanted` that the models have slots for."""
+        sizes = sorted({k for k in wanted if k <= self.capacity})
+        if not sizes:
+            raise ValueError(f"the model has {self.capacity} slots; choose a group size from 1 to {self.capacity}")
+        return sizes
+
+    def with_baselines(self, specs: Sequence[str]) -> "Models":
+        """The same, and a further baseline for each of these sizes ("1x64")."""
+        baselines = dict(self.baselines)
+        for spec in specs:
+            encoder = shape_like(self.shape, spec).encoder()
+            encoder.id2label = self.baseline.config.id2label
+            baselines[f"{BASELINE} {spec}"] = baseline_model(encoder, self.shape.token_level)
+        return replace(self, baselines=baselines)
 
 
-def inputs_of(examples: Examples) -> list[Text]:
-    """Texts, pairs, or lists of words, as a predictor takes them."""
-    if examples.pairs is None:
-        return list(examples.texts)
-    return list(zip(examples.texts, examples.pairs, strict=True))
+def find_models(
+    model: str | None,
+    shape: dict[str, Any],
+    group_sizes: Sequence[int],
+    demultiplexers: Sequence[str],
+    engines: Sequence[str],
+    *,
+    hidden_dim: int | None = None,
+    head_context: int = 0,
+) -> Models:
+    """The trained model called `model`, or new ones of this shape; and their baseline.
 
-
-class FromIds:
-    """Works through the first rows of `rows` (over and over, if there are too few), from token ids."""
-
-    def __init__(self, runtime: Runtime, rows: Rows, group_size: int) -> None:
-        self.runtime = runtime
-        self.rows = rows
-        self.group_size = group_size
-
-    def __call__(self, instances: int, positions: int) -> None:
-        while instances > 0:
-            some = self.rows.first(min(instances, len(self.rows)))
-            for _ in run_passes(self.runtime, some, self.group_size, positions=positions, memory=MEMORY):
-                pass
-            instances -= len(some)
-
-
-def evenly(texts: Sequence[Text], length: Callable[[Text], int]) -> list[Text]:
-    """In an order in which every stretch has long and short ones as the whole has: rounds then have the same work.
-
-    Files are not: CoNLL-2003 has tables of short lines for a while, then articles.
+    New models have random weights: they take the same time as trained ones.
     """
-    ordered = sorted(texts, key=length)
-    step = max(1, round(0.618 * len(ordered)))  # the golden section spreads evenly, however far one goes
-    while gcd(step, len(ordered)) > 1:
-        step += 1
-    return [ordered[i * step % len(ordered)] for i in range(len(ordered))]
+    if model is not None:
+        if hidden_dim or head_context:
+            raise ValueError(
+                "--hidden-dim and --head-context are for new models: a trained model has its own; leave them out"
+            )
+        return trained_models(model, engines)
+    new, capacity = Shape(**shape), max(group_sizes)
+    if head_context and not new.token_level:
+        raise ValueError("--head-context widens what a tagging head sees: give --tagging as well")
+    width = {} if hidden_dim is None else {"hidden_dim": hidden_dim}
+    options = {"multiplexer": "sign", "demultiplexer_options": width, "head_context": head_context}
+    multiplexed: dict[str, PreTrainedModel | ExportedRuntime] = {}
+    for name in demultiplexers:
+        check_choice("demultiplexer", name, DEMULTIPLEXERS)
+        multiplexed[name] = new.multiplexed(capacity, demultiplexer=name, **options)
+    return Models(new, capacity, {BASELINE: new.baseline()}, multiplexed, list(engines) or ["torch"])
 
 
-class FromTexts:
-    """The same with tokenising and answers: what a user waits for. Every call goes on where the last one stopped."""
-
-    def __init__(self, predictor: Predictor, texts: Sequence[Text], group_size: int) -> None:
-        self.predictor = predictor
-        predictor.memory = MEMORY
-        predictor.tells_cuts = False  # it would at every round
-        predictor.merges_copies = False  # texts that come round again are work here
-        self.texts = cycle(evenly(texts, predictor.texts.letters))
-        self.group_size = group_size
-
-    def __call__(self, instances: int, positions: int) -> None:
-        self.predictor.positions = positions
-        for _ in self.predictor.stream(islice(self.texts, instances), group_size=self.group_size):
-            pass
+def trained_models(name: str, engines: Sequence[str]) -> Models:
+    """A trained model, or an exported one in its own engine, and a baseline with its encoder."""
+    config = load_config(name)
+    if not isinstance(config, MuxConfig):
+        raise ValueError(
+            f"{name} is a {config.model_type} model, not a multiplexed one; `datamux frontier` can time any classifier"
+        )
+    runtime, _, token_level = load_runtime(name, device="cpu")
+    encoder: Any = copy(config.backbone_config)
+    encoder.id2label = config.id2label
+    shape = Shape(**encoder_sizes(encoder), token_level=token_level)
+    baselines = {BASELINE: baseline_model(encoder, token_level)}
+    if isinstance(runtime, TorchRuntime):
+        multiplexed = {config.demultiplexer: runtime.model}
+        return Models(shape, config.num_instances, baselines, multiplexed, list(engines) or ["torch"])
+    assert isinstance(runtime, ExportedRuntime)
+    if set(engines) - {runtime.name}:
+        raise ValueError(
+            f"{name} is exported and runs only in {runtime.name}, not in {', '.join(engines)}: "
+            "leave --engine out, or give the model that it was exported from"
+        )
+    return Models(shape, config.num_instances, baselines, {config.demultiplexer: runtime}, [runtime.name])
 
 
 @contextmanager
-def engine(model: PreTrainedModel, name: str) -> Iterator[Runtime]:
-    """`model` on one of ENGINES. Exported files last as long as the context."""
+def on_engine(model: PreTrainedModel | ExportedRuntime, name: str) -> Iterator[Runtime]:
+    """`model` on one of ENGINES. Files exported for it are removed when the context ends.
+
+    A model that was exported before stays in its own engine.
+    """
+    if isinstance(model, ExportedRuntime):
+        yield model
+        return
     check_choice("engine", name, ENGINES)
     if name in ("torch", "bf16", "compiled"):
         yield TorchRuntime(model, bf16=name == "bf16", compiled=name == "compiled")

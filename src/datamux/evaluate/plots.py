@@ -1,19 +1,19 @@
-"""Pictures of run records. matplotlib is imported here alone, and only when something is drawn."""
+"""Pictures of run records. matplotlib is imported only here, and only when something is drawn."""
 
 from pathlib import Path
 from typing import Any
 
-from datamux.evaluate.ratios import against_first, is_plain
+from datamux.evaluate.speed_table import against_first, is_baseline
 
-# The paper's throughput at N instances a pass, against its 12L/768H model without multiplexing: that model's, and its
-# smaller models' (Section 5, A2), which gain by being small as well, so that their share of N says nothing.
+# The paper's throughput at N instances per pass, against its 12L/768H model without multiplexing: that model's, and its
+# smaller models' (Section 5, A2). Those are also faster because they are small, so their share of N says nothing.
 LIKE_OURS = "the paper, 12L/768H, GPU"
 PAPER = {
     LIKE_OURS: ("k*", {20: 11.0, 40: 18.0}),
     "the paper, smaller models, GPU": ("k^", {20: 25.0}),
 }
 
-MARKS = "osD^vP"  # of the engines
+MARKS = "osD^vP"  # one per engine
 
 
 def draw_speed(record: dict[str, Any], file: Path) -> None:
@@ -23,33 +23,32 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
     found = record["results"]
     rows = [row | {"first": ratio} for row, ratio in zip(found, against_first(found), strict=True)]
     mixed = [row for row in rows if row["group_size"] > 1]
-    plain = {row["about"]["engine"]: row["first"] for row in rows if is_plain(row)}
+    baseline = {row["about"]["engine"]: row["first"] for row in rows if is_baseline(row)}
     largest = max([row["group_size"] for row in mixed] + [k for _, points in PAPER.values() for k in points])
     left.plot([1, largest], [1, largest], ":", color="gray", label="N times")
     for name in dict.fromkeys(map(_series, mixed)):
-        own = [row for row in mixed if _series(row) == name]
-        sizes = [row["group_size"] for row in own]
+        series = [row for row in mixed if _series(row) == name]
+        sizes = [row["group_size"] for row in series]
         spread = [
-            [row["first"] * (1 - row["lowest"] / row["ratio"]) for row in own],
-            [row["first"] * (row["highest"] / row["ratio"] - 1) for row in own],
+            [row["first"] * (1 - row["lowest"] / row["ratio"]) for row in series],
+            [row["first"] * (row["highest"] / row["ratio"] - 1) for row in series],
         ]
-        line = left.errorbar(sizes, [row["first"] for row in own], spread, marker="o", capsize=3, label=name)
-        alone = plain[own[0]["about"]["engine"]]
-        left.plot([1], [alone], "x", color=line[0].get_color())  # the plain model on that engine
-        right.plot(sizes, [row["ratio"] / row["group_size"] for row in own], "o-", label=name)
+        line = left.errorbar(sizes, [row["first"] for row in series], spread, marker="o", capsize=3, label=name)
+        left.plot([1], [baseline[series[0]["about"]["engine"]]], "x", color=line[0].get_color())
+        right.plot(sizes, [row["ratio"] / row["group_size"] for row in series], "o-", label=name)
     for name, (mark, points) in PAPER.items():
         left.plot(list(points), list(points.values()), mark, markersize=9, label=name)
     paper = PAPER[LIKE_OURS]
     right.plot(list(paper[1]), [ratio / k for k, ratio in paper[1].items()], paper[0], markersize=9)
     for row in rows:
-        if row["name"].startswith("plain "):  # of another size: what a user could do instead
+        if row["name"].startswith("plain "):  # a smaller plain model, which a user could run instead
             left.axhline(row["first"], linestyle="--", color="gray", linewidth=1)
-            place = (0.99, row["first"])  # across the picture, and as high as its line
+            place = (0.99, row["first"])  # at the right edge, as high as its line
             left.text(*place, row["name"], transform=left.get_yaxis_transform(), fontsize=7, ha="right", va="bottom")
     right.axhline(1.0, linestyle=":", color="gray")
     right.set_ylim(0, max(1.1, *(1.05 * row["ratio"] / row["group_size"] for row in mixed)))
-    left.set(xlabel="instances a pass (N); x: the plain model", ylabel=f"times the throughput of {rows[0]['name']}")
-    right.set(xlabel="instances a pass (N)", ylabel="share of N times, same engine")
+    left.set(xlabel="instances per pass (N); x: the plain model", ylabel=f"times the throughput of {rows[0]['name']}")
+    right.set(xlabel="instances per pass (N)", ylabel="share of N times, same engine")
     figure.suptitle(f"{speed_title(record['settings'])}, against the plain model at its best batch size", fontsize=10)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     for axes in (left, right):
@@ -58,7 +57,7 @@ def draw_speed(record: dict[str, Any], file: Path) -> None:
 
 
 def speed_title(settings: dict[str, Any]) -> str:
-    """The shape, what is asked of it, and from what."""
+    """The shape of the models, what they work from, and how long the texts are."""
     source = "from texts to answers" if settings["texts"] else "from token ids"
     return f"{shape_title(settings)}, {source}, lengths {settings['lengths']}"
 
@@ -67,25 +66,24 @@ def shape_title(settings: dict[str, Any]) -> str:
     shape, near = settings["shape"], settings.get("head_context")
     title = f"{shape['layers']}L/{shape['hidden']}H" + (", tagging" if shape["token_level"] else "")
     title += f" with {near} neighbours on either side" if near else ""
-    title += ", with a bypass" if settings.get("bypass") else ""
     return title + (f", demultiplexer {settings['hidden_dim']} wide" if settings.get("hidden_dim") else "")
 
 
 def draw_frontier(record: dict[str, Any], file: Path) -> None:
-    """Accuracy against throughput: a colour a model, a mark an engine, the best points ringed."""
+    """Accuracy against throughput: one colour per model, one mark per engine, and rings around the best points."""
     pyplot = pyplot_without_window()
     from matplotlib.ticker import LogLocator
 
     figure, axes = pyplot.subplots(figsize=(11, 5.5), layout="constrained")
-    # Instances a second as they would be had the machine not slowed down: what the stars go by.
+    # Rates as if the machine had always been as fast as for the first model; the best points are chosen by them.
     rows = [row | {"rate": record["results"][0]["rate"] * row["ratio"]} for row in record["results"]]
     models, engines = list(dict.fromkeys(row["model"] for row in rows)), list(dict.fromkeys(r["engine"] for r in rows))
     for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
-        own = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
+        series = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
         look = {"color": f"C{models.index(name[0])}", "marker": MARKS[engines.index(name[1]) % len(MARKS)]}
         label = ", ".join(name) if len(engines) > 1 else name[0]
-        axes.plot([r["rate"] for r in own], [100 * r["score"] for r in own], label=label, **look)
-        for r in own:
+        axes.plot([r["rate"] for r in series], [100 * r["score"] for r in series], label=label, **look)
+        for r in series:
             if r["group_size"] > 1:
                 place = (r["rate"], 100 * r["score"])
                 axes.annotate(str(r["group_size"]), place, xytext=(4, 4), textcoords="offset points", fontsize=8)
@@ -98,17 +96,17 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")  # 2,000, not 2 x 10^3
     axes.xaxis.set_minor_formatter("")
     axes.set(
-        xlabel="instances a second, texts to answers (the first model's, times the ratio to it)",
+        xlabel="instances per second, texts to answers (the first model's, times the ratio to it)",
         ylabel="score, percent",
     )
-    axes.set_title(f"{record['task']}: what throughput costs (numbers: instances a pass)")
+    axes.set_title(f"{record['task']}: what throughput costs (numbers: instances per pass)")
     axes.grid(alpha=0.3, which="both")
     figure.legend(loc="outside right upper", fontsize=8)
     save_figure(figure, file)
 
 
 def save_figure(figure: Any, file: Path) -> None:
-    """Write a figure into a file of any kind; a png does not say which matplotlib drew it, so that it is the same."""
+    """Write a figure to a file. A png does not name the matplotlib version, so that equal figures are equal files."""
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=120, metadata={"Software": None} if file.suffix.lower() == ".png" else None)
     pyplot_without_window().close(figure)

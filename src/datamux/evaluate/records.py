@@ -1,4 +1,4 @@
-"""Run records: what was run, with what, on what, and what came out, as one JSON file that is committed."""
+"""Run records: what was run, with which code, on what machine, and the results, as one JSON file to commit."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def read_record(file: Path) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Six figures are more than any of our measurements is worth."""
+    """Round to six figures, which is finer than any of our measurements."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -73,7 +73,7 @@ def _cpu() -> str:
 
 
 def _gpus() -> dict[str, list[str]]:
-    """Their names, where there are any."""
+    """The names of the GPUs, if the machine has any."""
     import torch
 
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]

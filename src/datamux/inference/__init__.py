@@ -1,1 +1,1 @@
-"""Texts in, answers out: tokenise ahead, seat texts of similar length together, run, put answers back in order."""
+"""Texts in, answers out: tokenise, put texts of similar length into one pass, run, and restore the order."""

@@ -1,15 +1,15 @@
-"""From logits to what a person reads: labels with scores, or the spans that a tagger found."""
+"""From logits to answers that a person can read: labels with scores, or the spans that a tagger found."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-Answer = Any  # {"label", "score"}; a list of them; or a list of spans
+Answer = Any  # a dict with "label" and "score"; a list of such dicts; or a list of spans
 
 
 class Word(NamedTuple):
-    """A word of a text: where it stands in it, and which token is its first."""
+    """Where a word starts and ends in its text, and the number of its first token."""
 
     start: int
     end: int
@@ -17,7 +17,7 @@ class Word(NamedTuple):
 
 
 def label_answers(logits: Tensor, names: Sequence[str], problem: str, top_k: int = 1) -> list[Answer]:
-    """(i c) -> for each row its best label, the `top_k` best, or (several labels at once) all above one half."""
+    """(i c) -> the best label of each row, or its `top_k` best; if rows have several labels, all above 0.5."""
     if problem == "regression":
         rows = [
             [{"label": name, "score": value} for name, value in zip(names, row, strict=True)] for row in logits.tolist()
@@ -39,7 +39,7 @@ def label_answers(logits: Tensor, names: Sequence[str], problem: str, top_k: int
 def span_answers(
     texts: Sequence[str], words: Sequence[Sequence[Word]], logits: Tensor, names: Sequence[str]
 ) -> list[list[dict[str, Any]]]:
-    """(i l c) -> the spans of each text: words tagged B-x, I-x ... in a row. A word's first piece speaks for it."""
+    """(i l c) -> the spans of each text: words in a row tagged B-x, I-x, ... A word has the tag of its first token."""
     best = logits.float().softmax(-1).max(-1)
     tags, scores = best.indices.tolist(), best.values.tolist()
     kinds = [_kind(name) for name in names]
@@ -75,7 +75,7 @@ def _spans(
 
 
 def _kind(name: str) -> tuple[str, bool] | None:
-    """What a tag names, and whether it begins a span; nothing for O."""
+    """What a tag stands for, and whether it begins a span; None for O."""
     if name == "O":
         return None
     return (name[2:], name[0] == "B") if name[:2] in ("B-", "I-") else (name, False)

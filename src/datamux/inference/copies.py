@@ -1,4 +1,7 @@
-"""Equal texts: one row for all of them. No list a text: Python's search for garbage would cost more than the rest."""
+"""Finds equal texts, so that one row answers all of them.
+
+There is no list per text, because Python's garbage collector would then take longer than everything else.
+"""
 
 from collections.abc import Hashable
 from typing import Any
@@ -10,7 +13,7 @@ Places = list[NDArray[np.int64]]
 
 
 def without_copies(texts: list[Any]) -> tuple[list[Any], Places | None]:
-    """Each different text once, in the order in which they first come; and where each stands, if any stands twice."""
+    """Each different text once, in order of first appearance; and the places of each, or None if no text has a copy."""
     number: dict[Hashable, int] = {}
     which = np.fromiter((number.setdefault(_key(text), len(number)) for text in texts), np.int64, len(texts))
     if len(number) == len(texts):

@@ -9,18 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from datamux.grouping import Grouping
-from datamux.inference.memory import bytes_a_group
-from datamux.inference.runtime import Batch
+from datamux.errors import import_extra
+from datamux.grouping import Filler, Grouping
+from datamux.inference.pass_memory import memory_of_exported
+from datamux.inference.runtime import Batch, padded_to, unpadded
 
-CARD = "export.json"  # lies beside the exported file and says what it is
+CARD = "export.json"  # stands beside the exported file and describes it
 FILES = {"onnx": "model.onnx", "openvino": "model.xml"}
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Run = Callable[[list[Any]], Any]
 
 
 class ExportedRuntime:
-    """Runs an exported file. Incomplete groups are filled with empty rows, which contribute nothing."""
+    """Runs an exported file. Unused slots hold what the model's configuration says; empty rows contribute nothing."""
 
     def __init__(self, run: Run, card: dict[str, Any], config: Any) -> None:
         self._run = run
@@ -29,18 +30,29 @@ class ExportedRuntime:
         self.token_level: bool = card["token_level"]
         self.inputs: list[str] = card["inputs"]
         self.name: str = "int8" if card["int8"] else card["format"]
+        self.filler: Filler = getattr(config, "filler", "nothing")
+        self.padded_length: int = getattr(config, "padded_length", None) or 0
         self.device = torch.device("cpu")
+        self._memory = memory_of_exported(config, token_level=self.token_level)
+
+    @property
+    def groups_are_independent(self) -> bool:
+        """With 8 bits, activations are scaled by their largest value in the whole pass, so groups share a scale."""
+        return self.name != "int8"
 
     def logits(self, batch: Batch, group_size: int) -> Tensor:
-        grouping = Grouping(len(batch["input_ids"]), group_size, self.num_instances)
+        tokens = batch["input_ids"].shape[1]
+        batch = padded_to(self.padded_length, batch)
+        grouping = Grouping(len(batch["input_ids"]), group_size, self.num_instances, self.filler)
         given = []
         for name in self.inputs:
             rows = batch.get(name, torch.zeros_like(batch["input_ids"]))
             given.append(grouping.group(rows).numpy())
-        return grouping.ungroup(torch.from_numpy(np.asarray(self._run(given)))).float()
+        logits = grouping.ungroup(torch.from_numpy(np.asarray(self._run(given)))).float()
+        return unpadded(logits, tokens)
 
-    def bytes_a_group(self, tokens: int, group_size: int) -> int:
-        return bytes_a_group(self.config, tokens, group_size, token_level=self.token_level)
+    def bytes_per_group(self, tokens: int, group_size: int) -> int:
+        return self._memory.bytes_per_group(tokens, group_size)
 
 
 def is_exported(folder: Path) -> bool:
@@ -57,11 +69,7 @@ def load_exported(folder: Path, config: Any) -> ExportedRuntime | None:
 
 
 def run_onnx(file: Path, inputs: list[str]) -> Run:
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("ONNX models need: pip install 'datamux[onnx]'") from error
-
+    onnxruntime = import_extra("onnxruntime", "ONNX models need", "onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
@@ -69,11 +77,7 @@ def run_onnx(file: Path, inputs: list[str]) -> Run:
 
 
 def run_openvino(file: Path, inputs: list[str]) -> Run:
-    try:
-        import openvino
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("OpenVINO models need: pip install 'datamux[openvino]'") from error
-
+    openvino = import_extra("openvino", "OpenVINO models need", "openvino")
     settings = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), "INFERENCE_PRECISION_HINT": "f32"}
     model = openvino.Core().compile_model(str(file), "CPU", settings)
     return lambda given: model(dict(zip(inputs, given, strict=True)))[0]

@@ -1,7 +1,8 @@
-"""`datamux predict`: a file in, a file out. Every column and the order are kept; a bad row stops nothing.
+"""`datamux predict`: a file in, a file out. Columns and order are kept, and a bad row does not stop the run.
 
-Answers go to a journal beside the output, one line a row, pass by pass, in whatever order they come. A run that was
-interrupted reads it and answers the other rows; the output itself is written at the end, in order and in one piece.
+Every answer is first written to a journal beside the output: one line per row, in the order in which passes end. A run
+that continues an interrupted one reads the journal and answers the remaining rows. The output itself is written at the
+end, in order and in one piece.
 """
 
 import io
@@ -11,25 +12,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from datamux.grouping import check_group_size
 from datamux.inference.journal import STDIN, claimed, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
 from datamux.inference.writing import OUTPUTS, write_parquet, write_rows
-from datamux.tasks.files import BadFile, Row, header_of, iterate_lines, iterate_rows, need_pyarrow, wrong_bytes
+from datamux.tasks.files import (
+    BadFile,
+    Row,
+    header_of,
+    iterate_lines,
+    iterate_rows,
+    iterate_text_file,
+    need_pyarrow,
+    wrong_bytes,
+)
 
 PREFIX = "predicted_"
-SHOWN = 5  # bad rows that are told at the end
+SHOWN = 5  # this many bad rows are reported at the end
 INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One row of the input; `problem` says what is wrong with it, if anything is."""
+    """One row of the input. `problem` says what is wrong with it; it is None for a good row."""
 
-    number: int  # from 1, as a person counts
+    number: int  # counted from 1, as a person would
     row: Row
     text: Text = None
     problem: str | None = None
@@ -41,8 +51,8 @@ class Done:
 
     rows: int
     bad: int
-    resumed_after: int  # rows that an earlier run had answered
-    problems: tuple[str, ...] = ()  # of the first bad rows
+    resumed_after: int  # how many rows an earlier run had answered
+    problems: tuple[str, ...] = ()  # what was wrong with the first bad rows
 
 
 def predict_file(
@@ -55,81 +65,105 @@ def predict_file(
     prefix: str = PREFIX,
     progress: bool = False,
     settings: dict[str, Any] | None = None,
+    piece: bool = False,
 ) -> Done:
     """Answer every row of `source` into `output`, in columns whose names begin with `prefix`.
 
-    `settings` is what must be the same for a run to be gone on with.
+    An interrupted run is continued only if its `settings` were the same. A `piece` of a larger file of JSON lines may
+    lack the columns altogether: its rows are then bad rows, as they would be within the file.
     """
-    answers = answer_columns(predictor, prefix)
-    check_before(predictor, source, output, text, group_size, answers)  # a mistake shall leave no journal
+    job = _Job(predictor, source, output, text, group_size, answer_columns(predictor, prefix), piece)
+    job.check()  # first: a mistake must not leave a journal
     journal = journal_of(output)
     about = {"source": identity(source), "text": list(text), "group_size": group_size, "prefix": prefix}
     with claimed(journal):
         before = open_journal(journal, about | (settings or {}))
-        _answer_into(journal, predictor, source, text, group_size, answers, progress, before)
-        return finish(source, output, journal, len(before), answers)
+        job.answer_into(journal, before, progress)
+        return job.finish(journal, len(before))
 
 
-def _answer_into(
-    journal: Path,
-    predictor: Predictor,
-    source: Path,
-    text: Sequence[str],
-    group_size: int | None,
-    answers: Sequence[str],
-    progress: bool,
-    before: set[int],
-) -> None:
-    """A line for every row of `source` that is not among those of `before`."""
+@dataclass(frozen=True)
+class _Job:
+    """A file to answer; `answers` are the names of the columns for answers."""
 
-    def items() -> Iterator[Item]:
-        every = read_items(source, text, token_level=predictor.token_level)
-        return (item for item in every if item.number not in before)
+    predictor: Predictor
+    source: Path
+    output: Path
+    text: Sequence[str]
+    group_size: int | None
+    answers: Sequence[str]
+    piece: bool = False
 
-    letters = None
-    if progress and source != STDIN:
-        letters = sum(predictor.texts.letters(item.text) for item in items() if not item.problem)
-    with journal.open("a", encoding="utf-8", buffering=1) as lines:  # line by line: a kill loses no pass that ended
-        for item, answer in _answered(predictor, items(), group_size, progress, letters):
-            line: Row = {"n": item.number}
-            if item.problem:
-                line |= {"bad": item.problem, "row": item.row}
-            else:
-                line["out"] = item.row | as_columns(answer, answers)
-            lines.write(json.dumps(line, default=str) + "\n")
+    def check(self) -> None:
+        """Report every mistake that can be found before the first answer."""
+        source, output, text = self.source, self.output, self.text
+        if output.suffix.lower() not in OUTPUTS:
+            raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
+        if source.resolve() in [file.resolve() for file in (output, journal_of(output), errors_of(output))]:
+            raise ValueError(f"{source} would be written over; choose another output file than {output}")
+        if self.group_size is not None:
+            check_group_size(self.group_size, self.predictor.num_instances)
+        if ".parquet" in (source.suffix.lower(), output.suffix.lower()):
+            need_pyarrow()  # report that it is missing now, and not after all rows are answered
+        if source == STDIN:
+            return
+        tags = self.predictor.token_level
+        if len(text) > (1 if tags else 2):
+            kind = "a tagger takes one column" if tags else "a classifier takes one column or a pair"
+            raise ValueError(f"{kind} of texts, got {len(text)}: {', '.join(text)}")
+        next(read_items(source, text), None)  # fails if the file cannot be read
+        if source.suffix.lower() != ".txt":
+            if not (self.piece and source.suffix.lower() == ".jsonl"):
+                _check_columns(source, text)
+            _check_free(source, self.answers)
 
+    def answer_into(self, journal: Path, before: set[int], progress: bool) -> None:
+        """Write one journal line for every row whose number is not in `before`."""
 
-def check_before(
-    predictor: Predictor,
-    source: Path,
-    output: Path,
-    text: Sequence[str],
-    group_size: int | None,
-    answers: Sequence[str],
-) -> None:
-    """What can be seen to be wrong before the first answer."""
-    if output.suffix.lower() not in OUTPUTS:
-        raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
-    if source.resolve() in [file.resolve() for file in (output, journal_of(output), _errors_of(output))]:
-        raise ValueError(f"{source} would be written over; choose another output than {output}")
-    if group_size is not None:
-        check_group_size(group_size, predictor.num_instances)
-    if ".parquet" in (source.suffix.lower(), output.suffix.lower()):
-        need_pyarrow()  # now, not after everything is answered
-    if source == STDIN:
-        return
-    many = 1 if predictor.token_level else 2
-    if len(text) > many:
-        kind = "a tagger takes one column" if predictor.token_level else "a classifier takes one column or a pair"
-        raise ValueError(f"{kind} of texts, got {len(text)}: {', '.join(text)}")
-    next(read_items(source, text), None)  # is it a file that can be read?
-    if source.suffix.lower() != ".txt":
-        _check_columns(source, text)
-        _check_free(source, answers)
+        def items() -> Iterator[Item]:
+            every = read_items(self.source, self.text, token_level=self.predictor.token_level)
+            return (item for item in every if item.number not in before)
+
+        letters = None
+        if progress and self.source != STDIN:
+            letters = sum(self.predictor.texts.letters(item.text) for item in items() if not item.problem)
+        with journal.open("a", encoding="utf-8", buffering=1) as lines:  # after a kill, every pass that ended is kept
+            for item, answer in _answered(self.predictor, items(), self.group_size, progress, letters):
+                line: Row = {"n": item.number}
+                if item.problem:
+                    line |= {"bad": item.problem, "row": item.row}
+                else:
+                    parts = (answer["label"], answer["score"]) if isinstance(answer, dict) else (answer,)
+                    line["out"] = item.row | dict(zip(self.answers, parts, strict=True))
+                lines.write(json.dumps(line, default=str) + "\n")
+
+    def finish(self, journal: Path, before: int) -> Done:
+        """Write the output and the file of bad rows from the journal; then remove the journal.
+
+        The output has the columns of the source and the answers, even if it has no rows.
+        """
+        lines = read_journal(journal)
+        good = [line for line in lines if "out" in line]
+        bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in lines if "bad" in line]
+        part = self.output.with_name(self.output.name + ".new")
+        rows, header = [line["out"] for line in good], header_of(self.source)
+        if self.output.suffix.lower() == ".parquet":
+            write_parquet(part, rows, self.source, [line["n"] for line in good], header, self.answers)
+        else:
+            columns = [] if rows else [*header, *self.answers]
+            with part.open("w", encoding="utf-8", newline="") as handle:
+                write_rows(handle, self.output.suffix.lower(), rows, columns)
+        part.replace(self.output)
+        errors = errors_of(self.output)
+        errors.unlink(missing_ok=True)
+        if bad:
+            errors.write_text("".join(json.dumps(line) + "\n" for line in bad), encoding="utf-8")
+        journal.unlink()
+        return Done(len(good), len(bad), before, tuple(f"row {b['row_number']}: {b['problem']}" for b in bad[:SHOWN]))
 
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
-    """The rows of a file (or of stdin, a text a line), each with its text or with what is wrong with it."""
+    """The rows of a file, or of stdin (one text per line), each with its text or with what is wrong with it."""
     suffix = ".txt" if source == STDIN else source.suffix.lower()
     if suffix not in INPUTS:
         raise BadFile(source, f"unknown kind of file {suffix!r}; allowed: {', '.join(INPUTS)}, or - for stdin")
@@ -142,14 +176,8 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
 
 
-def as_columns(answer: Any, columns: Sequence[str]) -> Row:
-    """An answer as the columns of `answer_columns`."""
-    parts = (answer["label"], answer["score"]) if isinstance(answer, dict) else (answer,)
-    return dict(zip(columns, parts, strict=True))
-
-
 def answer_columns(predictor: Predictor, prefix: str = PREFIX) -> list[str]:
-    """The columns that answers go to, under names that a file of its own will hardly have."""
+    """The names of the columns for answers. The prefix makes it unlikely that the file already has them."""
     if predictor.token_level:
         return [f"{prefix}spans"]
     several = predictor.problem == "multi_label_classification" or (
@@ -158,35 +186,10 @@ def answer_columns(predictor: Predictor, prefix: str = PREFIX) -> list[str]:
     return [f"{prefix}labels"] if several else [f"{prefix}label", f"{prefix}score"]
 
 
-def finish(source: Path, output: Path, journal: Path, before: int, answers: Sequence[str]) -> Done:
-    """Write the output, and the bad rows beside it, from the journal; then remove the journal.
-
-    The columns are those of the source and of the `answers`, even if there is no row.
-    """
-    kept = read_journal(journal)
-    good = [line for line in kept if "out" in line]
-    bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in kept if "bad" in line]
-    part = output.with_name(output.name + ".new")
-    rows, header = [line["out"] for line in good], header_of(source)
-    if output.suffix.lower() == ".parquet":
-        write_parquet(part, rows, source, [line["n"] for line in good], header, answers)
-    else:
-        columns = [] if rows else [*header, *answers]
-        with part.open("w", encoding="utf-8", newline="") as handle:
-            write_rows(handle, output.suffix.lower(), rows, columns)
-    part.replace(output)
-    errors = _errors_of(output)
-    errors.unlink(missing_ok=True)
-    if bad:
-        errors.write_text("".join(json.dumps(line) + "\n" for line in bad), encoding="utf-8")
-    journal.unlink()
-    return Done(len(good), len(bad), before, tuple(f"row {b['row_number']}: {b['problem']}" for b in bad[:SHOWN]))
-
-
 def _answered(
     predictor: Predictor, items: Iterable[Item], group_size: int | None, progress: bool, letters: int | None
 ) -> Iterator[tuple[Item, Any]]:
-    """Every item with its answer, pass by pass; the bad ones pass by the model."""
+    """Every good item with its answer, pass by pass; then the bad items, which the model does not see."""
     waiting: dict[int, Item] = {}
     bad: list[Item] = []
 
@@ -205,26 +208,24 @@ def _answered(
     yield from ((item, None) for item in bad)
 
 
-def _errors_of(output: Path) -> Path:
+def errors_of(output: Path) -> Path:
+    """The file for bad rows, beside the output."""
     return output.with_name(output.name + ".errors.jsonl")
 
 
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
-    with _open(source) as lines:
-        yield from iterate_lines(lines)
-
-
-def _open(source: Path) -> IO[str]:
     if source != STDIN:
-        return source.open(encoding="utf-8", errors="surrogateescape")
+        yield from iterate_text_file(source)
+        return
     try:
-        return open(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False)
-    except io.UnsupportedOperation:  # a stand-in without a file
-        return sys.stdin
+        with open(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False) as lines:
+            yield from iterate_lines(lines)
+    except io.UnsupportedOperation:  # something replaced stdin that is not a real file
+        yield from iterate_lines(sys.stdin)
 
 
 def _check_columns(source: Path, columns: Sequence[str]) -> None:
-    """The header must have them; of JSON lines some line: that another has not is its own mistake."""
+    """The header must have these columns. In JSON lines, one line must; others that lack them are bad rows."""
 
     def good() -> Iterator[Row]:
         return (row for row, problem in iterate_rows(source) if problem is None)
@@ -235,11 +236,13 @@ def _check_columns(source: Path, columns: Sequence[str]) -> None:
         if column in known or (lines and any(column in row for row in good())):
             continue
         if known:
-            raise BadFile(source, f"no such column; there are: {', '.join(known)}; choose with --text", None, column)
+            raise BadFile(
+                source, f"no such column; there are: {', '.join(known)}; choose one with --text", None, column
+            )
 
 
 def _check_free(source: Path, answers: Sequence[str]) -> None:
-    """Answers shall not replace what a file holds already, for example those of another model."""
+    """Answers must not replace columns that the file already has, such as the answers of another model."""
     lines = source.suffix.lower() == ".jsonl"
     names = (row for row, problem in iterate_rows(source) if problem is None) if lines else [header_of(source)]
     for known in names:
@@ -249,7 +252,7 @@ def _check_free(source: Path, answers: Sequence[str]) -> None:
 
 
 def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
-    """What is wrong with the texts of a row, if anything. A tagger takes lists of words as well."""
+    """What is wrong with the texts of a row, or None. A tagger also takes lists of words."""
     for column in columns:
         if column not in row:
             return f"has no column {column!r}"
@@ -263,5 +266,5 @@ def _missing(row: Row, columns: Sequence[str], token_level: bool) -> str | None:
 
 
 def _not_text(row: Row) -> str | None:
-    """JSON can hold half characters, in any column, which cannot be written again."""
+    """JSON can hold half characters, in any column. They could not be written to the output."""
     return wrong_bytes(json.dumps(row, ensure_ascii=False, default=str))

@@ -1,21 +1,20 @@
-"""From a name to what runs: our own models, plain Hugging Face classifiers, exported files."""
+"""From the name of a model to something that runs it: ours, plain Hugging Face classifiers, and exported files."""
 
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedModel,
-)
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, PreTrainedModel
 
 from datamux.grouping import Filler
-from datamux.hub import MuxConfig, MuxForTokenClassification
-from datamux.hub.loading import load_config, load_model, without_bars
+from datamux.hub import MuxConfig
+from datamux.hub.loading import load_config, load_model, tags_tokens, without_bars
 from datamux.inference.exported import load_exported
+from datamux.inference.preferences import read_preferences
 from datamux.inference.runtime import Runtime, TorchRuntime
 from datamux.zoo import find_model
+
+WEIGHTS = "model.safetensors"
 
 
 def load_runtime(
@@ -24,30 +23,37 @@ def load_runtime(
     device: str | None = None,
     bf16: bool = False,
     compiled: bool = False,
-    filler: Filler = "nothing",
+    filler: Filler | None = None,
+    original: bool = False,
 ) -> tuple[Runtime, Any, bool]:
-    """(what runs, its configuration, whether it tags tokens)."""
+    """(the runtime, the model's configuration, whether the model tags tokens).
+
+    Without a `filler`, unused slots hold what the model says, which is nothing unless it was made for more. `original`
+    takes the weights that an exported model was made from, if they are in the same folder.
+    """
     name = find_model(name)
     config = load_config(name)
-    exported = load_exported(Path(name), config)
+    has_weights = (Path(name) / WEIGHTS).exists()
+    exported = None if original and has_weights else load_exported(Path(name), config)
+    bf16 = bf16 or (exported is None and read_preferences(Path(name)).bf16)
     if exported is not None:
-        if bf16 or compiled or filler != "nothing" or device not in (None, "cpu"):
+        if bf16 or compiled or filler not in (None, exported.filler) or device not in (None, "cpu"):
             raise ValueError(
-                f"{name} is exported: half precision, compiling, fillers and devices are for the original model"
+                f"{name} is exported: half precision, compiling, fillers and devices need the original model"
             )
         return exported, config, exported.token_level
-    if config.model_type == MuxConfig.model_type:
+    if isinstance(config, MuxConfig):
         model: PreTrainedModel = load_model(name)
-        token_level = isinstance(model, MuxForTokenClassification)
         if model.mux.head is None:
-            raise ValueError(f"{name} has no task head yet: it is a warm-up; train it on a task first (datamux train)")
+            raise ValueError(
+                f"{name} has no task head, because it is a warm-up: train it on a task first (datamux train)"
+            )
     else:
-        token_level = any("TokenClassification" in kind for kind in config.architectures or ())
-        auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
+        auto = AutoModelForTokenClassification if tags_tokens(config) else AutoModelForSequenceClassification
         with without_bars():
             model = auto.from_pretrained(name, dtype=torch.float32)
     try:
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except (RuntimeError, AssertionError) as error:  # whichever torch has for an unknown and for an absent one
+    except (RuntimeError, AssertionError) as error:  # torch raises either, for an unknown or a missing device
         raise ValueError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
-    return TorchRuntime(model, bf16=bf16, compiled=compiled, filler=filler), config, token_level
+    return TorchRuntime(model, bf16=bf16, compiled=compiled, filler=filler), config, tags_tokens(model)

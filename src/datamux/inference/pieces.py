@@ -1,8 +1,8 @@
-"""Tokenising at the speed of a look-up, for tokenizers that never look across a space.
+"""Fast tokenising by looking words up, for tokenizers that never look across a space.
 
-A multiplexed model answers so many texts a second that splitting words becomes a large part of the work. Most words
-of a text were seen before: here every piece between two spaces is tokenised once, and remembered. All texts are looked
-up together: a list for every text would cost more than its look-ups, most of it in Python's search for garbage.
+A multiplexed model is so fast that tokenising becomes a large part of the work. Most words of a text have been seen
+before, so every piece between two spaces is tokenised once and remembered. All texts are looked up together. One list
+per text would cost more than the look-ups themselves, mostly in Python's garbage collector.
 """
 
 import json
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 Numbers = NDArray[np.int64]
-REMEMBERED = 1_000_000  # letters of all pieces together; when there are more, all are forgotten
+REMEMBERED = 1_000_000  # letters of all pieces together; beyond this, all pieces are forgotten
 NORMALIZERS = (None, "BertNormalizer", "Lowercase")
 PRE_TOKENIZERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is known of pieces: the number of each; at that number, where its ids start and how many they are."""
+    """What is known about pieces: the number of each, and under that number where its ids start and how many it has."""
 
-    number: dict[str, int]  # shared with later tables, which only add to it
+    number: dict[str, int]  # later tables share it and only add to it
     starts: Numbers
     sizes: Numbers
     ids: Numbers
@@ -44,38 +44,39 @@ class Table:
         first = len(self.sizes)
         sizes = np.concatenate([self.sizes, _array([len(row) for row in ids])])
         flat = np.concatenate([self.ids, _array([number for row in ids for number in row])])
-        self.number.update(zip(pieces, range(first, first + len(pieces)), strict=True))  # last: no number without ids
+        # Last, so that every number has ids.
+        self.number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
         return Table(self.number, sizes.cumsum() - sizes, sizes, flat, self.letters + sum(map(len, pieces)))
 
 
 class Pieces:
-    """Token ids of texts, special tokens included, cut at `max_tokens`: exactly those of the tokenizer itself."""
+    """Token ids of texts with special tokens, cut at `max_tokens`: exactly what the tokenizer itself would give."""
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         self._tokenizer = bare_copy(tokenizer)
         self._before, self._after = special_tokens(self._tokenizer)
         self._room = max(0, max_tokens - len(self._before) - len(self._after))
         self._table = Table.empty()
-        self._learning = Lock()  # several threads may use one predictor
+        self._learning = Lock()  # several threads may share one predictor
 
     def __getstate__(self) -> dict[str, Any]:
-        """For other processes, which learn for themselves: a lock cannot be sent."""
+        """What is sent to another process. A lock cannot be sent, and the process builds its own table."""
         return self.__dict__ | {"_table": Table.empty(), "_learning": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _learning=Lock())
 
     def __call__(self, texts: Sequence[str]) -> tuple[Numbers, Numbers, list[int]]:
-        """(the ids of all texts in a row, how many each has, which texts were cut)."""
+        """(the ids of all texts, one text after the other; how many ids each text has; which texts were cut)."""
         if not texts:
             return _array([]), _array([]), []
         pieces = " ".join(texts).split(" ")
-        many = _array([text.count(" ") + 1 for text in texts])  # pieces of each text: one at least
+        piece_counts = _array([text.count(" ") + 1 for text in texts])  # at least one per text
         table, numbers = self._find(pieces)
         sizes = table.sizes[numbers]
-        inner = np.add.reduceat(sizes, many.cumsum() - many)  # tokens of each text
-        kept = np.minimum(inner, self._room)
-        lengths = kept + len(self._before) + len(self._after)
+        token_counts = np.add.reduceat(sizes, piece_counts.cumsum() - piece_counts)
+        counts_after_cut = np.minimum(token_counts, self._room)
+        lengths = counts_after_cut + len(self._before) + len(self._after)
         ends = lengths.cumsum()
         starts = ends - lengths
         rows = np.empty(ends[-1], np.int64)
@@ -84,17 +85,17 @@ class Pieces:
         for place, token in enumerate(reversed(self._after), 1):
             rows[ends - place] = token
         found = table.ids[_counted(table.starts[numbers], sizes)]
-        cut: list[int] = np.flatnonzero(inner > kept).tolist()
+        cut: list[int] = np.flatnonzero(token_counts > counts_after_cut).tolist()
         if cut:
-            found = found[_counted(inner.cumsum() - inner, kept)]
-        rows[_counted(starts + len(self._before), kept)] = found
+            found = found[_counted(token_counts.cumsum() - token_counts, counts_after_cut)]
+        rows[_counted(starts + len(self._before), counts_after_cut)] = found
         return rows, lengths, cut
 
     def _find(self, pieces: Sequence[str]) -> tuple[Table, Numbers]:
-        """A table that has all of `pieces`, and their numbers in it."""
+        """A table that knows all of `pieces`, and their numbers in it."""
         table = self._table
         numbers = table.find(pieces)
-        if numbers.min() < 0 or numbers.max() >= len(table.sizes):  # unknown, or learned by another thread just now
+        if numbers.min() < 0 or numbers.max() >= len(table.sizes):  # unknown, or just learned by another thread
             with self._learning:
                 table = self._table if self._table.letters < REMEMBERED else Table.empty()
                 new = [piece for piece in dict.fromkeys(pieces) if piece not in table.number]
@@ -105,7 +106,7 @@ class Pieces:
 
 
 def _counted(starts: Numbers, sizes: Numbers) -> Numbers:
-    """From each start on as many numbers as its size says: (3, 9), (2, 1) -> 3 4 9."""
+    """Count on from each start, as many numbers as its size says: starts (3, 9) and sizes (2, 1) give 3 4 9."""
     before = sizes.cumsum() - sizes
     counted: Numbers = np.repeat(starts - before, sizes) + np.arange(sizes.sum())
     return counted
@@ -116,7 +117,7 @@ def _array(values: Any) -> Numbers:
 
 
 def bare_copy(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokenizer, which neither pads nor cuts."""
+    """A copy of the tokenizer that neither pads nor cuts."""
     bare = Tokenizer.from_str(tokenizer.to_str())
     bare.no_padding()
     bare.no_truncation()
@@ -131,7 +132,7 @@ def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def never_looks_across_spaces(tokenizer: Tokenizer) -> bool:
-    """Whether the tokens of a text are those of its pieces, one after the other."""
+    """Whether the tokens of a text are simply the tokens of its pieces, one piece after the other."""
     settings = json.loads(tokenizer.to_str())
     kinds = [(settings[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer")]
     added = settings["added_tokens"]

@@ -1,4 +1,4 @@
-"""Texts to token ids, and for taggers where each word stands."""
+"""From texts to token ids and, for taggers, to where each word is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,33 +14,34 @@ from datamux.inference.words import Words, words_of
 from datamux.tasks.rows import Rows
 
 Text = Any  # a str; a pair of them; a dict with "text" and "text_pair"; for taggers also a list of words
-UNLIMITED = 100_000  # tokenizers that know no limit say so with a very large number
+UNLIMITED = 100_000  # a tokenizer without a limit reports a very large number
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some texts, tokenised."""
+    """Texts that were tokenised together."""
 
     texts: list[str]
     rows: Rows
     lengths: list[int]
-    words: list[list[Word]] | None  # of each text, for a tagger
-    cut: list[int]  # the rows of texts that were longer than the model takes
-    places: Places | None = None  # of each row, where its text was given; nothing if every text has a row of its own
+    words: list[list[Word]] | None  # one list per text; only for taggers
+    cut: list[int]  # the rows whose texts were longer than the model allows
+    places: Places | None = None  # for each row, which texts it answers; None if each text has its own row
 
 
 class Texts:
-    """Turns texts into rows. `max_tokens`: longer texts are cut there."""
+    """Turns texts into rows. Texts longer than `max_tokens` are cut."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_tokens: int, *, token_level: bool) -> None:
         if not tokenizer.is_fast:
             raise ValueError(
-                f"{type(tokenizer).__name__} is a slow tokenizer; datamux needs a fast one (tokenizer.json)"
+                f"{type(tokenizer).__name__} is a slow tokenizer; datamux needs a fast one, which has a tokenizer.json"
             )
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.token_level = token_level
-        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())  # our own: calls change its settings
+        # A copy, because calls change its settings.
+        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_padding()
         self._backend.enable_truncation(max_tokens, direction=tokenizer.truncation_side)
         local = never_looks_across_spaces(self._backend)
@@ -48,7 +49,7 @@ class Texts:
         self._words = Words(self._backend, max_tokens, self._slowly) if local and token_level else None
 
     def window(self, texts: Sequence[Text], *, merges_copies: bool = False) -> Window:
-        """A row for each text; or one for each different text, and where it was given."""
+        """One row per text; or, if `merges_copies`, one row per different text, with the places where it was given."""
         given = [_as_input(text, self.token_level) for text in texts]
         if not merges_copies:
             return self._window(given)
@@ -76,11 +77,11 @@ class Texts:
         return Window([_joined(text) for text in given], rows, [len(row) for row in ids], words, cut)
 
     def letters(self, text: Text) -> int:
-        """How long `text` is in a window: what is counted before and while a file is answered must be the same."""
+        """How many letters `text` has in a window. A progress bar counts the same before and during a run."""
         return len(_joined(_as_input(text, self.token_level)))
 
     def _slowly(self, text: str | list[str]) -> tuple[list[int], list[Word]]:
-        """The ids and words of one text, from the tokenizer."""
+        """The ids and words of one text, from the tokenizer itself."""
         (encoding,) = self._encode([text])
         return encoding.ids, words_of(encoding, text)
 
@@ -97,15 +98,16 @@ class Texts:
 
 
 def max_tokens_of(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
-    """What the tokenizer was saved with, or else how many positions the encoder has."""
+    """The longest text that both the tokenizer and the encoder allow, in tokens; 512 if neither has a limit."""
     encoder = getattr(config, "backbone_config", config)
     known = [tokenizer.model_max_length, getattr(encoder, "max_position_embeddings", None)]
+    known.append(getattr(config, "padded_length", None))
     limits = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
     return min(limits, default=512)
 
 
 def _as_input(text: Text, token_level: bool) -> Any:
-    """What the tokenizer takes: a text, a (text, text) pair, or a list of words."""
+    """`text` as the tokenizer takes it: a text, a pair of texts, or a list of words."""
     if isinstance(text, dict):
         text = (text["text"], text["text_pair"]) if text.get("text_pair") is not None else text["text"]
     if isinstance(text, str):

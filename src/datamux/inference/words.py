@@ -1,7 +1,7 @@
-"""Where the words of a text stand, for taggers: looked up as in `pieces.py`, for the same tokenizers.
+"""Where the words of a text are, for taggers. They are looked up as in `pieces.py`, for the same tokenizers.
 
-A piece is what stands between two spaces, or one word of a list of words. What is known of a piece is its token ids and
-its words (a text's piece may have several: "Paris," has two), counted from its own first letter and token.
+A piece is the text between two spaces, or one word of a list of words. For each piece we remember its token ids and its
+words, with positions counted from the start of the piece. A piece may have several words: "Paris," has two.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from datamux.inference.answers import Word
 from datamux.inference.pieces import REMEMBERED, bare_copy, special_tokens
 
 Found = tuple[list[int], list[Word]]  # ids and words
-Known = dict[str, Found]  # of each piece
+Known = dict[str, Found]  # by piece
 
 
 class Words:
-    """Ids (special tokens included) and words of texts, and of lists of words: exactly those of the tokenizer itself.
+    """Ids, with special tokens, and words of texts or of lists of words: exactly what the tokenizer would give.
 
-    `slowly` does the same with the tokenizer, for a text that must be cut: (ids, words).
+    `slowly` does the same with the tokenizer itself. It is used for a text that must be cut.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int, slowly: Callable[[Any], Found]) -> None:
@@ -27,7 +27,7 @@ class Words:
         self._before, self._after = special_tokens(self._tokenizer)
         self._max_tokens = max_tokens
         self._slowly = slowly
-        self._known: dict[bool, Known] = {False: {}, True: {}}  # of texts, and of lists of words
+        self._known: dict[bool, Known] = {False: {}, True: {}}  # for texts, and for lists of words
         self._letters = 0
 
     def __call__(self, texts: Sequence[str | list[str]]) -> tuple[list[list[int]], list[list[Word]], list[int]]:
@@ -57,7 +57,7 @@ class Words:
         return ids, words
 
     def _learned(self, texts: Sequence[str | list[str]], split: Sequence[Sequence[str]], is_words: bool) -> Known:
-        """A table that has all pieces. Tables only grow: another thread may be reading an older one."""
+        """A table that knows all pieces. A table only grows, because another thread may be reading it."""
         if self._letters > REMEMBERED:
             self._known, self._letters = {False: {}, True: {}}, 0
         known = self._known[is_words]
@@ -76,7 +76,7 @@ class Words:
 
 
 def words_of(encoding: Any, text: str | list[str]) -> list[Word]:
-    """The words whose first piece was not cut off; offsets are those of the text (words joined by single spaces)."""
+    """The words whose first token was not cut off. A list of words counts as a text, joined by single spaces."""
     starts = [0]
     if isinstance(text, list):
         for word in text:

@@ -1,4 +1,4 @@
-"""Rows to csv, tsv, jsonl and parquet. Any column can be written: as JSON where the format has no other way."""
+"""Writes rows as csv, tsv, jsonl or parquet. Values that a format cannot hold are written as JSON."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> None:
-    """As csv, tsv or jsonl. `columns` come first; those of the rows that are not among them come after."""
+    """Write csv, tsv or jsonl. `columns` come first, and then the other columns that the rows have."""
     if suffix == ".jsonl":
         handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return
@@ -27,7 +27,7 @@ def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Seque
 
 
 class _Lines:
-    """Ends lines as other files do. The csv module quotes only what is among its own line ends: "\\r" must be."""
+    """Ends lines with "\\n". The csv module is told "\\r\\n", or it would not quote a "\\r" within a text."""
 
     def __init__(self, handle: IO[str]) -> None:
         self.handle = handle
@@ -44,7 +44,7 @@ def write_parquet(
     columns: Sequence[str],
     answers: Sequence[str],
 ) -> None:
-    """All of `columns` and `answers`. From a parquet file, its own columns keep their types."""
+    """Write `columns` and `answers` as parquet. If the source is parquet too, its columns keep their types."""
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -64,16 +64,18 @@ def write_parquet(
 
 
 def _as_arrow(name: str, values: list[Any]) -> Any:
-    """A column of parquet has one type; where the values have several, it is text."""
+    """A column of parquet has one type. If the values have several, the column is text."""
     import pyarrow
     import pyarrow.parquet as parquet
 
     try:
         found = pyarrow.array(values)
-        nothing = pyarrow.table({name: found.slice(0, 0)})  # some types are known to Arrow and not to parquet
-        parquet.write_table(nothing, pyarrow.BufferOutputStream())
+        no_rows = pyarrow.table({name: found.slice(0, 0)})  # Arrow knows types that parquet does not
+        parquet.write_table(no_rows, pyarrow.BufferOutputStream())
     except (pyarrow.ArrowException, OverflowError):
-        logger.warning("column %r has values of several kinds: parquet gets them as text, lists as JSON", name)
+        logger.warning(
+            "column %r has values of several types: in parquet they become text, and lists become JSON", name
+        )
         return pyarrow.array([v if v is None or isinstance(v, str) else _json(v) for v in values], pyarrow.string())
     return found
 

@@ -1,1 +1,1 @@
-"""Data, labels and metric of each task: those of the paper by name, and any file of the user's own."""
+"""The data and labels of each task: the paper's tasks by name, and any file of the user's own."""

@@ -1,4 +1,4 @@
-"""The columns of a table: texts, words and labels. What is none of these is an error with its file, row and column."""
+"""The columns of a table: texts, words and labels. Any other value is an error that names its file, row and column."""
 
 import json
 import math
@@ -60,7 +60,9 @@ def read_labels(rows: list[Row], column: str, source: Path) -> list[Any]:
 
 
 def _unfolded(rows: list[Row], column: str, source: Path) -> list[Any]:
-    """Lists as csv can hold them, ["a", "b"], if there are any. A name in brackets among others is only a name."""
+    """Parse lists that csv holds as text, like ["a", "b"]. If only some rows have brackets and none of these is a list,
+    the brackets belong to names.
+    """
     values = [row[column] for row in rows]
     bracketed = [isinstance(value, str) and value.startswith("[") and value.endswith("]") for value in values]
     found = [_parsed(value) if folded else value for value, folded in zip(values, bracketed, strict=True)]
@@ -68,7 +70,7 @@ def _unfolded(rows: list[Row], column: str, source: Path) -> list[Any]:
         return values
     for number, (value, folded) in enumerate(zip(found, bracketed, strict=True), 1):
         if folded and not isinstance(value, list):
-            raise BadFile(source, f'{value} is not a list; one is written ["a", "b"]', number, column)
+            raise BadFile(source, f'{value} is not a list; write lists as ["a", "b"]', number, column)
     return found
 
 
@@ -88,7 +90,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_label(value: Any) -> bool:
-    """A name or a number. "nan" is what tables write where nothing is."""
+    """A name or a number. "nan" is how tables write an empty cell."""
     if isinstance(value, str):
         return bool(value.strip()) and value.strip().lower() != "nan"
     return isinstance(value, int | float) and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""Rows as people wrote them: texts, pairs or words, with labels; each knows the file and row it came from."""
+"""Rows before tokenising: texts, pairs or words, with labels. Each knows which file and row it came from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from datamux.tasks.labels import Labels
 
 @dataclass(frozen=True)
 class Examples:
-    """The rows of one split: texts (pairs: two lists), or words, or lines; and a label each."""
+    """The rows of one split: texts (two lists for pairs), words or lines, and one label per row."""
 
     texts: Sequence[Any]
     pairs: Sequence[str] | None = None
@@ -28,11 +28,11 @@ class Examples:
         return (self.source, row + 1) if self.places is None else self.places[row]
 
     def first(self, rows: int) -> "Examples":
-        """The first `rows` of them."""
+        """Only the first `rows` rows."""
         return self.only(range(min(rows, len(self))))
 
     def only(self, rows: Sequence[int]) -> "Examples":
-        """These rows of them."""
+        """Only the rows with these numbers."""
 
         def some(values: Sequence[Any] | None) -> list[Any] | None:
             return None if values is None else [values[row] for row in rows]
@@ -59,7 +59,7 @@ class Examples:
 
 
 def joined(parts: Sequence[Examples]) -> Examples:
-    """The rows of several as one; each remembers where it came from."""
+    """The rows of several `Examples` as one; each row remembers where it came from."""
     first = parts[0]
     return replace(
         first,

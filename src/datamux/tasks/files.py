@@ -1,6 +1,6 @@
 """Read rows from csv, tsv, jsonl and parquet, and lines from text. A bad file is named with its row and column.
 
-Knows nothing of tasks or labels. Row numbers count data rows from 1, as a person would.
+This file knows nothing about tasks or labels. Row numbers count data rows from 1, as a person would.
 """
 
 import csv
@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+from datamux.errors import import_extra
 
 Row = dict[str, Any]
 SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -40,7 +42,7 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def iterate_rows(file: Path) -> Iterator[tuple[Row, str | None]]:
-    """Row by row, each with what is wrong with it, if anything is; blank lines are no rows."""
+    """Row by row, each with a description of its problem, or None. Blank lines are skipped."""
     if not file.exists():
         raise BadFile(file, "no such file")
     readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".tsv": _read_csv, ".parquet": _read_parquet}
@@ -51,21 +53,18 @@ def iterate_rows(file: Path) -> Iterator[tuple[Row, str | None]]:
 
 
 def header_of(file: Path) -> list[str]:
-    """The columns that a file has even if it has no row; JSON lines have none."""
+    """The columns in the header of a file, which it has even without rows; JSON lines have no header."""
     suffix = file.suffix.lower()
     if suffix in (".csv", ".tsv"):
         with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
             return _csv_header(file, _csv_reader(file, handle))
     if suffix == ".parquet":
-        need_pyarrow()
-        import pyarrow.parquet as parquet
-
-        return list(parquet.read_schema(file).names)
+        return list(need_pyarrow().read_schema(file).names)
     return [] if suffix == ".jsonl" else ["text"]
 
 
 def check_columns(file: Path, rows: list[Row], columns: list[str]) -> None:
-    """Every row must have every column, and something in it."""
+    """Raise unless every row has a value in every column."""
     if not rows:
         raise BadFile(file, "has no rows")
     for number, row in enumerate(rows, 1):
@@ -77,7 +76,7 @@ def check_columns(file: Path, rows: list[Row], columns: list[str]) -> None:
 
 
 def read_lines(file: Path) -> Iterator[str]:
-    """The lines of a text file that have something in them; .gz and .xz are unpacked on the way."""
+    """The lines of a text file that are not blank; .gz and .xz files are unpacked while reading."""
     if not file.exists():
         raise BadFile(file, "no such file")
     with _open(file) as lines:
@@ -87,6 +86,12 @@ def read_lines(file: Path) -> Iterator[str]:
                     yield line.strip()
         except (UnicodeDecodeError, EOFError, lzma.LZMAError, gzip.BadGzipFile) as error:
             raise BadFile(file, f"cannot be read as text: {error}") from error
+
+
+def iterate_text_file(file: Path) -> Iterator[tuple[Row, str | None]]:
+    """Every line of a text file as a row, as `iterate_lines` does."""
+    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        yield from iterate_lines(lines)
 
 
 def iterate_lines(lines: Iterable[str]) -> Iterator[tuple[Row, str | None]]:
@@ -146,7 +151,7 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
                 cells = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:  # a quote that nobody closes takes all that follows with it
+            except csv.Error as error:  # a quote that is never closed runs on to the end of the file
                 yield {"line": printable(lines.put_back().rstrip("\r\n"))}, f"is not well-formed: {error}"
                 reader = _csv_reader(file, lines)
                 continue
@@ -161,7 +166,7 @@ def _read_csv(file: Path) -> Iterator[tuple[Row, str | None]]:
 
 
 class _Lines:
-    """The lines of a file, of which those of the present row can be had again."""
+    """The lines of a file. The lines of the current row can be read a second time."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines, self.again, self.taken = iter(lines), deque[str](), list[str]()
@@ -178,7 +183,7 @@ class _Lines:
         self.taken.clear()
 
     def put_back(self) -> str:
-        """The first line of the row; the others come again."""
+        """The first line of the current row; the lines after it will be read again."""
         first, *others = self.taken
         self.again.extendleft(reversed(others))
         return first
@@ -201,18 +206,14 @@ def _csv_header(file: Path, reader: Any) -> list[str]:
     return header
 
 
-def need_pyarrow() -> None:
-    """Say which extra is missing, if it is."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("parquet files need: pip install 'datamux[train]'") from error
+def need_pyarrow() -> Any:
+    """The part of pyarrow that reads and writes parquet; raises with the name of the extra to install."""
+    return import_extra("pyarrow.parquet", "parquet files need", "train")
 
 
 def _read_parquet(file: Path) -> Iterator[tuple[Row, str | None]]:
-    need_pyarrow()
+    parquet = need_pyarrow()
     import pyarrow
-    import pyarrow.parquet as parquet
 
     try:
         for batch in parquet.ParquetFile(file).iter_batches():
@@ -222,5 +223,5 @@ def _read_parquet(file: Path) -> Iterator[tuple[Row, str | None]]:
 
 
 def printable(text: str) -> str:
-    """Text that was read with `surrogateescape`, with a sign for every byte that is no text."""
+    """Text that was read with `surrogateescape`, with a replacement sign for every byte that is not text."""
     return text.encode(errors="surrogateescape").decode(errors="replace")

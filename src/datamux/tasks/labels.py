@@ -1,4 +1,4 @@
-"""What a column of labels means: one name of several, several names at once, a number, or a tag a word."""
+"""What a column of labels means: one name of several, several names at once, a number, or one tag per word."""
 
 import math
 import re
@@ -12,7 +12,7 @@ Problem = Literal["single_label_classification", "multi_label_classification", "
 
 @dataclass(frozen=True)
 class Labels:
-    """The names in order of their number. Regression has one, "score".
+    """The names of the labels, in the order of their numbers. A regression has one, "score".
 
     `numbered`: the file may hold a label's number instead of its name (a task whose names we know, as on the Hub).
     Otherwise a number in the file is a name like any other.
@@ -55,7 +55,7 @@ class Labels:
 
 
 def find_labels(values: Sequence[Any], names: Sequence[str] | None = None) -> Labels:
-    """Work out from the values of a label column what it is; `names` are known names in order of their number."""
+    """Find out from its values what a label column means. `names` are names known beforehand, in order of number."""
     if isinstance(values[0], list | tuple):
         found = tuple(names) if names is not None else _names([one for value in values for one in value])
         return Labels(found, "multi_label_classification")
@@ -68,7 +68,7 @@ def find_labels(values: Sequence[Any], names: Sequence[str] | None = None) -> La
 
 
 def find_tags(values: Sequence[Sequence[Any]], names: Sequence[str] | None = None) -> Labels:
-    """The tags of a token-level column, "O" first, so that an untrained model's favourite is the harmless one."""
+    """The tags in a column of tags, "O" first: where all tags are equally likely, the answer is then "no name"."""
     if names is not None:
         return Labels(tuple(names), numbered=True)
     return Labels(tuple(sorted({_spelt(tag) for row in values for tag in row}, key=lambda tag: (tag != "O", tag))))
@@ -85,7 +85,7 @@ def _number(value: Any) -> float | None:
 
 
 def _names(values: Sequence[Any]) -> tuple[str, ...]:
-    """The classes among the values: whole numbers in their order, anything else by the alphabet."""
+    """The classes among the values: whole numbers sorted by size, anything else alphabetically."""
     numbers = {_whole(value) for value in values}
     if None not in numbers:
         return tuple(str(number) for number in sorted(number for number in numbers if number is not None))
@@ -104,7 +104,7 @@ def _name(value: Any) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """The whole number that a value is, to the last digit; None for anything else, 1e5 among it."""
+    """The value as an exact whole number; None if it is not written as one, as in "1e5"."""
     if isinstance(value, str):
         found = WHOLE.fullmatch(value.strip())
         return int(found[1]) if found else None

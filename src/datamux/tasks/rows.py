@@ -1,11 +1,11 @@
-"""Tokenised rows as data sets that hand out whole padded batches: one indexing operation instead of a loop over rows.
+"""Tokenised rows as data sets that return padded batches, in one indexing operation instead of a loop over rows.
 
-Right padding always: mixed instances must start at the same position.
+Padding is always on the right: mixed instances must start at the same position.
 """
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ IGNORED = -100
 
 
 class Rows(Dataset[Batch]):
-    """Rows of different lengths with a label each, or a label a token."""
+    """Rows of different lengths, with one label per row or one label per token."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Rows(Dataset[Batch]):
 
     @classmethod
     def from_flat(cls, ids: NDArray[np.int64], lengths: NDArray[np.int64], *, pad_id: int) -> "Rows":
-        """Rows that lie one after the other in `ids`."""
+        """Rows from `ids`, in which they follow one after the other."""
         rows = cls([], pad_id=pad_id)
         rows.ids = torch.from_numpy(ids)
         rows.ends = torch.from_numpy(lengths.cumsum())
@@ -69,6 +69,13 @@ class Rows(Dataset[Batch]):
         some = copy(self)
         some.starts, some.ends = self.starts[:count], self.ends[:count]
         some.labels = None if self.labels is None else self.labels[:count]
+        return some
+
+    def inputs_only(self, order: Tensor) -> "Rows":
+        """The rows in another order and without their labels, as a view."""
+        some = copy(self)
+        some.starts, some.ends = self.starts[order], self.ends[order]
+        some.labels = some.token_labels = some.teacher_logits = some.teacher_states = None
         return some
 
     def batch(self, indices: Sequence[int] | Tensor) -> Batch:
@@ -111,7 +118,7 @@ class Chunks(Dataset[Batch]):
 
 
 def encode_examples(examples: Examples, labels: Labels, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Rows:
-    """Texts or pairs -> rows with a label each; words -> rows with a label on the first piece of each word."""
+    """Texts or pairs -> rows with one label per row; words -> rows with a label on the first piece of each word."""
     word_level = bool(len(examples)) and isinstance(examples.texts[0], list)
     encoded = tokenizer(
         list(examples.texts),
@@ -128,13 +135,13 @@ def encode_examples(examples: Examples, labels: Labels, tokenizer: PreTrainedTok
     words = [encoded.word_ids(row) for row in range(len(examples))]
     tags = [align_tags(row, row_tags) for row, row_tags in zip(words, numbers or (), strict=True)]
     rows = Rows(encoded["input_ids"], pad_id=tokenizer.pad_token_id, token_labels=tags)
-    kept = [max((word for word in row if word is not None), default=-1) + 1 for row in words]
-    rows.cut_labels = [row_tags[count:] for count, row_tags in zip(kept, numbers or (), strict=True)]
+    seen_words = [max((word for word in row if word is not None), default=-1) + 1 for row in words]
+    rows.cut_labels = [row_tags[count:] for count, row_tags in zip(seen_words, numbers or (), strict=True)]
     return rows
 
 
 def align_tags(words: Sequence[int | None], tags: Sequence[int]) -> list[int]:
-    """The tag of each word on its first piece; nothing is asked of the other pieces and of special tokens."""
+    """The tag of each word on its first piece; the other pieces and special tokens are ignored."""
     before: list[int | None] = [None, *words[:-1]]
     return [
         IGNORED if word is None or word == previous else tags[word]
@@ -145,24 +152,13 @@ def align_tags(words: Sequence[int | None], tags: Sequence[int]) -> list[int]:
 def encode_corpus(lines: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_words: int | None = None) -> Tensor:
     """All lines one after the other as one row of word pieces, at most `max_words` of them."""
     pieces: list[Tensor] = []
-    count = 0
-    batch: list[str] = []
-
-    def flush() -> None:
-        nonlocal count
+    count, ahead = 0, iter(lines)
+    while batch := list(islice(ahead, 1000)):
         for ids in tokenizer(batch, add_special_tokens=False, return_attention_mask=False)["input_ids"]:
             pieces.append(torch.tensor(ids, dtype=torch.int32))
             count += len(ids)
-        batch.clear()
-
-    for line in lines:
-        batch.append(line)
-        if len(batch) == 1000:
-            flush()
-            if max_words is not None and count >= max_words:
-                break
-    if batch:
-        flush()
+        if max_words is not None and count >= max_words:
+            break
     flat = torch.cat(pieces) if pieces else torch.zeros(0, dtype=torch.int32)
     return flat[:max_words]
 

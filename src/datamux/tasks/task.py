@@ -1,7 +1,7 @@
-"""A task is where its rows are and what its columns mean. `TASKS` has the paper's and a few more.
+"""A task says where its rows are and what its columns mean. `TASKS` has the paper's tasks and a few more.
 
 Rows come from a folder of files (`DATAMUX_DATA` or `data_dir`, holding `<task>/<split>.jsonl`, csv, tsv or parquet) or,
-without one, from the Hugging Face Hub by the usual name. Both give the same columns.
+without such a folder, from the Hugging Face Hub by the usual name. Both give the same columns.
 """
 
 import os
@@ -11,18 +11,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from datamux.errors import unknown_name
+from datamux.errors import check_choice, import_extra
 from datamux.tasks.columns import read_labels, read_tags, read_texts, read_words
 from datamux.tasks.examples import Examples, joined
 from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_rows
 from datamux.tasks.labels import Labels, find_labels, find_tags
 
 Kind = Literal["sequence", "token", "text"]
+_GLUE = "nyu-mll/glue"
+_NLI = ("entailment", "neutral", "contradiction")
+_MATCHED = {"validation": "validation_matched", "test": "test_matched"}
 _BIO = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 
 
 class NoSuchSplit(FileNotFoundError):
-    """The data have no such split; that they could not be loaded is another error."""
+    """The data have no such split. Data that could not be loaded raise another error."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +45,11 @@ class Task:
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task("sst2", "sequence", ("sentence",), "label", ("negative", "positive"), ("nyu-mll/glue", "sst2")),
-        Task(
-            "qqp", "sequence", ("question1", "question2"), "label", ("different", "duplicate"), ("nyu-mll/glue", "qqp")
-        ),
-        Task(
-            "mnli",
-            "sequence",
-            ("premise", "hypothesis"),
-            "label",
-            ("entailment", "neutral", "contradiction"),
-            ("nyu-mll/glue", "mnli"),
-            {"validation": "validation_matched", "test": "test_matched"},
-        ),
-        Task(
-            "qnli",
-            "sequence",
-            ("question", "sentence"),
-            "label",
-            ("entailment", "not_entailment"),
-            ("nyu-mll/glue", "qnli"),
-        ),
-        Task(
-            "snli",
-            "sequence",
-            ("premise", "hypothesis"),
-            "label",
-            ("entailment", "neutral", "contradiction"),
-            ("snli",),
-        ),
+        Task("sst2", "sequence", ("sentence",), "label", ("negative", "positive"), (_GLUE, "sst2")),
+        Task("qqp", "sequence", ("question1", "question2"), "label", ("different", "duplicate"), (_GLUE, "qqp")),
+        Task("mnli", "sequence", ("premise", "hypothesis"), "label", _NLI, (_GLUE, "mnli"), _MATCHED),
+        Task("qnli", "sequence", ("question", "sentence"), "label", ("entailment", "not_entailment"), (_GLUE, "qnli")),
+        Task("snli", "sequence", ("premise", "hypothesis"), "label", _NLI, ("snli",)),
         Task("banking77", "sequence", ("text",), "label", None, ("PolyAI/banking77",)),
         Task("conll2003", "token", ("tokens",), "ner_tags", _BIO, ("eriktks/conll2003",)),
         Task("wnut17", "token", ("tokens",), "ner_tags", None, ("leondz/wnut_17",)),
@@ -81,15 +60,14 @@ TASKS: dict[str, Task] = {
 
 
 def get_task(name: str) -> Task:
-    if name not in TASKS:
-        raise unknown_name("task", name, TASKS)
+    check_choice("task", name, TASKS)
     return TASKS[name]
 
 
-def own_task(
+def task_from_files(
     files: Mapping[str, Path], text: Sequence[str], label: str | None, *, token_level: bool | None = None
 ) -> Task:
-    """A task from the user's own files. Without `token_level`, a column of lists of words makes it one.
+    """A task from the user's own files. Without `token_level`, a column of lists of words makes it a tagging task.
 
     In csv and tsv words and tags are separated by white space; say `token_level=True` there.
     """
@@ -107,18 +85,14 @@ def own_task(
 
 
 def corpus_task(name: str) -> Task:
-    """A corpus by its name, or any text file."""
+    """A corpus by its name, any text file, or a task, whose texts it then is."""
     if name.endswith(TEXT_SUFFIXES) or Path(name).is_file():
         return Task(Path(name).name.split(".")[0], "text", ("text",), files={"train": Path(name)})
-    task = get_task(name)
-    if task.kind != "text":
-        corpora = ", ".join(t.name for t in TASKS.values() if t.kind == "text")
-        raise ValueError(f"{name} is not a corpus of text; allowed: {corpora}, or a text file")
-    return task
+    return get_task(name)
 
 
 def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Examples:
-    """The examples of one split. Raises `NoSuchSplit` where there is none."""
+    """The examples of one split. Raises `NoSuchSplit` if there is no such split."""
     file = find_file(task, split, data_dir)
     if task.kind == "text":
         return Examples(list(read_corpus(task, split, data_dir)))
@@ -127,12 +101,12 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
 
 
 def load_splits(task: Task, splits: Sequence[str], data_dir: str | Path | None = None) -> Examples:
-    """Several splits as one."""
+    """The examples of several splits, joined."""
     return joined([load_split(task, split, data_dir) for split in splits])
 
 
 def load_unlabelled(task: Task, file: Path) -> Examples:
-    """The texts of a file that has the task's text columns and no labels, or a text a line; words stand apart there."""
+    """Texts from a file with the task's text columns and no labels, or one text per line."""
     if file.name.endswith(TEXT_SUFFIXES):
         if len(task.text) > 1:
             raise BadFile(file, f"a line is one text, and {task.name} has pairs: give a table with {task.text}")
@@ -168,7 +142,7 @@ def find_labels_of(task: Task, train: Examples) -> Labels:
 
 
 def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Path | None:
-    """The local file of a split; None: ask the Hub."""
+    """The local file of a split; None if the split must come from the Hub."""
     if task.files:
         if split not in task.files:
             raise NoSuchSplit(f"no {split} file was given; there are: {', '.join(task.files)}")
@@ -213,22 +187,19 @@ def _from_hub(task: Task, split: str) -> list[Row]:
     return rows
 
 
-def _load_from_hub(task: Task, split: str, **how: Any) -> Any:
-    try:
-        from datasets import load_dataset
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("loading from the Hub needs: pip install 'datamux[train]'") from error
+def _load_from_hub(task: Task, split: str, **options: Any) -> Any:
+    load_dataset = import_extra("datasets", "loading from the Hub needs", "train").load_dataset
     if not task.hub:
         raise NoSuchSplit(f"no {split} split of {task.name}")
     file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else SUFFIXES)[0]}"
     hub_split = task.hub_splits.get(split, split)
     try:
         try:
-            return load_dataset(*task.hub, split=hub_split, **how)
+            return load_dataset(*task.hub, split=hub_split, **options)
         except RuntimeError:  # a loading script, which datasets no longer runs; the Hub keeps a converted copy
-            return load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet", **how)
+            return load_dataset(*task.hub, split=hub_split, revision="refs/convert/parquet", **options)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        if str(error).startswith(("Unknown split", "Bad split")):  # the latter where it is streamed
+        if str(error).startswith(("Unknown split", "Bad split")):  # "Bad split" if it is streamed
             raise NoSuchSplit(f"no {split} split of {task.name} on the Hub ({'/'.join(task.hub)})") from error
         raise FileNotFoundError(
             f"the {split} split of {task.name} could not be loaded from the Hub ({'/'.join(task.hub)}); put its files "

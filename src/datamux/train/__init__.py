@@ -1,1 +1,1 @@
-"""Training: recipes, curriculum, objectives, the two stages; and the paper's small image network."""
+"""Training models for texts: recipes, the curriculum of group sizes, objectives, and the two stages."""

@@ -7,29 +7,30 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, trainers
 from tokenizers.models import WordPiece
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    BertTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from torch import Tensor
+from transformers import AutoModel, BertTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.hub import MuxConfig
+from datamux.hub.encoders import new_encoder_config, set_dropout
 from datamux.hub.loading import load_config, load_model
-from datamux.hub.multiplex import TASKS
+from datamux.hub.multiplex import MODEL_CLASSES, multiplex
 from datamux.inference.runtime import bf16_is_quick
 from datamux.tasks.labels import Labels
 from datamux.train.recipe import ModelSettings, RunSettings
+from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
+PARTS = ("multiplexer", "demultiplexer")
+OF_MUX_CONFIG = (
+    *PARTS,
+    "num_instances",
+    "mux_layer",
+    "low_rank",
+    "pooling",
+    "head_context",
+)  # the same in a recipe and MuxConfig
+DEMULTIPLEXER, PREFIX = "mux.demultiplexer", "mux.demultiplexer.tokens"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-BERT_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # as most families call them
-DROPOUTS = {
-    "distilbert": ("dropout", "attention_dropout"),
-    "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
-}
 
 
 def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -> PreTrainedTokenizerBase:
@@ -45,27 +46,17 @@ def train_tokenizer(lines: Iterable[str], vocab_size: int, *, lowercase: bool) -
     return tokenizer
 
 
-def new_encoder_config(settings: ModelSettings, vocab_size: int) -> PreTrainedConfig:
-    """The configuration of an encoder with new weights."""
-    config: PreTrainedConfig = AutoConfig.for_model(
+def encoder_of_recipe(settings: ModelSettings, vocab_size: int) -> PreTrainedConfig:
+    """The configuration of a recipe's encoder, which starts with new weights."""
+    return new_encoder_config(
         settings.architecture,
         vocab_size=vocab_size,
-        hidden_size=settings.hidden,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=4 * settings.hidden,
-        max_position_embeddings=max(512, settings.max_tokens),
+        hidden=settings.hidden,
+        layers=settings.layers,
+        heads=settings.heads,
+        max_positions=max(512, settings.max_tokens),
+        dropout=settings.dropout,
     )
-    _set_dropout(config, settings.dropout)
-    return config
-
-
-def _set_dropout(config: PreTrainedConfig, dropout: float) -> None:
-    for name in DROPOUTS.get(config.model_type, BERT_DROPOUTS):
-        if hasattr(config, name):
-            setattr(config, name, dropout)
-        else:
-            logger.warning("model.dropout does not reach %s: it has no %s", config.model_type, name)
 
 
 def build(
@@ -74,38 +65,39 @@ def build(
     """The multiplexed model of a recipe for `task` ("retrieval", "sequence-classification", ...)."""
     _check_kept_layers(settings)
     torch.manual_seed(seed)
-    options: dict[str, Any] = {
-        "num_instances": settings.num_instances,
-        "mux_layer": settings.mux_layer,
-        "multiplexer": settings.multiplexer,
-        "multiplexer_options": settings.multiplexer_options or None,
-        "demultiplexer": settings.demultiplexer,
-        "demultiplexer_options": settings.demultiplexer_options or None,
-        "pooling": settings.pooling,
-        "head_context": settings.head_context,
-        "bypass": settings.bypass,
-        "retrieval_head": True,
-        "seed": seed,
-    }
+    options: dict[str, Any] = {name: getattr(settings, name) for name in OF_MUX_CONFIG}
+    options |= {f"{part}_options": getattr(settings, f"{part}_options") or None for part in PARTS}
+    options |= {"retrieval_head": True, "seed": seed}
     if labels is not None:
         options["id2label"] = dict(enumerate(labels.names))
         options["problem_type"] = labels.problem
+    if settings.frozen:
+        return _around_start(settings, task, options)
     if not settings.start:
-        config = new_encoder_config(settings, vocab_size)
-        return TASKS[task](MuxConfig(backbone_config=config.to_dict(), **options))
+        config = encoder_of_recipe(settings, vocab_size)
+        return MODEL_CLASSES[task](MuxConfig(backbone_config=config.to_dict(), **options))
     start = _load_start(settings)
     encoder_config = start.config.backbone_config if is_ours(start.config) else start.config
-    _set_dropout(encoder_config, settings.dropout)
+    set_dropout(encoder_config, settings.dropout)
     if settings.keep_layers:
         encoder_config.num_hidden_layers = settings.keep_layers
     if vocab_size > encoder_config.vocab_size:
         raise ValueError(
-            f"the tokenizer has {vocab_size} words and {settings.start} only {encoder_config.vocab_size}; "
-            "leave model.tokenizer empty to use the start model's own"
+            f"the tokenizer has {vocab_size} words and {settings.start} has only {encoder_config.vocab_size}; "
+            "leave model.tokenizer empty to use the start model's own tokenizer"
         )
-    model = TASKS[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
-    copy_weights(start, model)
+    model = MODEL_CLASSES[task](MuxConfig(backbone_config=encoder_config.to_dict(), **options))
+    copy_weights(start, model, new_demultiplexer=settings.new_demultiplexer)
     return model
+
+
+def _around_start(settings: ModelSettings, task: str, options: dict[str, Any]) -> PreTrainedModel:
+    """A model around a plain classifier that stays as it is. Its head is the classifier's own."""
+    if settings.num_instances == 1:
+        raise ValueError("model.frozen leaves nothing to train at num_instances 1: choose at least 2")
+    fixed = ("num_instances", "pooling", "head_context", "retrieval_head")
+    options = {name: value for name, value in options.items() if name not in fixed}
+    return multiplex(settings.start, settings.num_instances, task=task, frozen=True, **options)
 
 
 def _check_kept_layers(settings: ModelSettings) -> None:
@@ -122,36 +114,43 @@ def _check_kept_layers(settings: ModelSettings) -> None:
 
 
 def is_ours(config: PreTrainedConfig) -> bool:
-    return bool(config.model_type == MuxConfig.model_type)
+    return isinstance(config, MuxConfig)
 
 
 def _load_start(settings: ModelSettings) -> PreTrainedModel:
     if is_ours(load_config(settings.start)):
         return load_model(settings.start)
     changes = {"num_hidden_layers": settings.keep_layers} if settings.keep_layers else {}
-    encoder: PreTrainedModel = AutoModel.from_pretrained(settings.start, dtype=torch.float32, **changes)
+    encoder: PreTrainedModel = AutoModel.from_pretrained(find_model(settings.start), dtype=torch.float32, **changes)
     return encoder
 
 
-def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
+def copy_weights(start: PreTrainedModel, model: PreTrainedModel, *, new_demultiplexer: bool = False) -> list[str]:
     """Copy what `start` has that `model` can use: all of the encoder, and each part that is built the same way.
 
-    Returns the names of our parts that start anew.
+    A model with fewer slots takes the first slots of `start`. With `new_demultiplexer`, the demultiplexer starts anew,
+    as in the published code; only the vectors of a prefix are copied, which belong to the encoder's input. Returns the
+    names of our parts that start anew.
     """
     ours = is_ours(start.config)
     prefix = "" if ours else "mux.backbone.encoder."
     given = {prefix + name: value for name, value in start.state_dict().items()}
-    own = model.state_dict()
-    parts = {name.rpartition(".")[0] if name.count(".") < 2 else ".".join(name.split(".")[:2]) for name in own}
-    fresh = []
-    for part in sorted(parts):
-        names = [name for name in own if name.startswith(part + ".")]
-        fits = all(name in given and given[name].shape == own[name].shape for name in names)
+    weights = model.state_dict()
+    if ours:
+        given = {
+            name: _first_slots(value, weights.get(name), start.config, model.config) for name, value in given.items()
+        }
+    fresh: list[str] = []
+    for part in sorted({_part_of(name) for name in weights}):
+        names = [name for name in weights if _part_of(name) == part]
+        fits = all(name in given and given[name].shape == weights[name].shape for name in names)
         if part == "mux.backbone" and not fits:
             raise ValueError(f"the encoder of the start model does not fit: {[n for n in names if n not in given][:3]}")
+        if new_demultiplexer and part == DEMULTIPLEXER:
+            names, fresh = [name for name in names if name == PREFIX], [*fresh, part]
         if fits and _built_alike(part, start.config, model.config):
             model.load_state_dict({name: given[name] for name in names}, strict=False)
-        else:
+        elif part not in fresh:
             fresh.append(part)
     lost = [part for part in fresh if ours and model.config.num_instances > 1 and part.endswith("multiplexer")]
     logger.log(
@@ -160,22 +159,38 @@ def copy_weights(start: PreTrainedModel, model: PreTrainedModel) -> list[str]:
     return fresh
 
 
+def _part_of(name: str) -> str:
+    """The part of a model that a weight belongs to: "mux.backbone", "mux.head", "retrieval", ..."""
+    if name.startswith("mux.backbone.updates."):
+        return "mux.backbone.updates"
+    return name.rpartition(".")[0] if name.count(".") < 2 else ".".join(name.split(".")[:2])
+
+
+def _first_slots(value: Tensor, own: Tensor | None, start: PreTrainedConfig, config: MuxConfig) -> Tensor:
+    """Of a tensor with one row per slot, as many rows as the model has slots; any other tensor unchanged."""
+    slots = config.num_instances
+    per_slot = value.dim() > 0 and value.shape[0] == start.num_instances
+    if own is not None and per_slot and slots < start.num_instances and own.shape == value[:slots].shape:
+        return value[:slots]
+    return value
+
+
 def copy_head(teacher: PreTrainedModel, model: PreTrainedModel, order: Sequence[int]) -> None:
     """Start with the head of a teacher that is one of ours; `order` has the teacher's number of each of our labels."""
     if not is_ours(teacher.config):
         return
     given = {name: value for name, value in teacher.state_dict().items() if name.startswith("mux.head.")}
     given |= {name: value[list(order)] for name, value in given.items() if name.startswith("mux.head.out.")}
-    own = model.state_dict()
-    names = {name for name in own if name.startswith("mux.head.")}
-    if names == given.keys() and all(own[name].shape == value.shape for name, value in given.items()):
+    weights = model.state_dict()
+    names = {name for name in weights if name.startswith("mux.head.")}
+    if names == given.keys() and all(weights[name].shape == value.shape for name, value in given.items()):
         model.load_state_dict(given, strict=False)
 
 
 def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
     """Whether a part of equal shapes also means the same: keys belong to their multiplexer, a head to its labels."""
     kind = part.rpartition(".")[2]
-    if kind in ("multiplexer", "demultiplexer"):
+    if kind in PARTS:
         options = f"{kind}_options"
         return bool(
             getattr(start, kind) == getattr(config, kind) and getattr(start, options) == getattr(config, options)
@@ -184,5 +199,5 @@ def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
 
 
 def in_bf16(run: RunSettings) -> bool:
-    """Whether to train in half precision: as the recipe says, or as the machine likes it."""
+    """Whether to train in half precision: as the recipe says, or if the machine has instructions for it."""
     return run.bf16 if isinstance(run.bf16, bool) else bf16_is_quick()

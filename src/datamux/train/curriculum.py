@@ -1,8 +1,8 @@
 """How many instances share a pass at each step of training.
 
-Starts small and grows when the model copes: retrieval accuracy above a threshold, or task loss below it. A share of
-the steps uses a smaller size at random (its logarithm is uniform: 1 to 2 is as far as 10 to 20), so that one checkpoint
-serves every size up to the capacity.
+The group size starts small and grows when the model copes, which means that its retrieval accuracy rises above a
+threshold, or its task loss falls below one. A share of the steps uses a smaller size, drawn at random with a uniform
+logarithm (1 to 2 is as likely as 10 to 20), so that one checkpoint serves every size up to the capacity.
 """
 
 import math
@@ -17,8 +17,11 @@ from transformers.trainer_callback import ExportableState
 
 @dataclass
 class Curriculum:
-    """`grow_when`: "above" for an accuracy, "below" for a loss. `deadline`: the step by which the capacity is reached
-    whatever the model does; sizes on the way are due in proportion.
+    """The group size over the steps of a training run.
+
+    `grow_when` is "above" if the curriculum watches an accuracy, and "below" if it watches a loss. By the step
+    `deadline` the size is the capacity, even if the model does not cope; each size before it is due in proportion.
+    No step has a smaller size than `smallest`.
     """
 
     capacity: int
@@ -28,26 +31,28 @@ class Curriculum:
     grow_when: Literal["above", "below"] = "above"
     window: int = 10
     elastic: float = 0.2
+    smallest: int = 1
     deadline: int | None = None
     seed: int = 0
     size: int = field(init=False)
     history: list[float] = field(default_factory=list, init=False)
-    reached: dict[int, int] = field(default_factory=dict, init=False)  # size -> step at which it was reached
+    reached: dict[int, int] = field(default_factory=dict, init=False)  # size -> the step at which it was reached
 
     def __post_init__(self) -> None:
-        self.start = max(1, min(self.start, self.capacity))
+        if not self.smallest <= self.start <= self.capacity:
+            raise ValueError(f"start must be {self.smallest} to {self.capacity} (the capacity), got {self.start}")
         self.size = self.start
         self.reached[self.size] = 0
 
     def draw(self, step: int) -> int:
-        """The group size of this step: the same for the same step, in every process and after a restart."""
+        """The group size of a step. It depends only on step and seed, so every restart draws the same."""
         chance = random.Random(self.seed * 1_000_003 + step)
         if chance.random() < self.elastic:
-            return round(math.exp(chance.random() * math.log(self.size)))
+            return max(self.smallest, round(math.exp(chance.random() * math.log(self.size))))
         return self.size
 
     def observe(self, step: int, group_size: int, value: float) -> None:
-        """Take note of how a step went, and grow if it is time."""
+        """Record the watched value of a step, and grow if it is time to."""
         if group_size == self.size:
             self.history = [*self.history, value][-self.window :]
         if self.size < self.capacity and (self._copes() or self._is_due(step)):
@@ -75,7 +80,7 @@ class Curriculum:
 
 
 class CurriculumState(TrainerCallback, ExportableState):
-    """Keeps the curriculum in the Trainer's checkpoints, so that a restart goes on where it was."""
+    """Saves the curriculum in the Trainer's checkpoints, so that a restarted run continues with the same group size."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum

@@ -1,10 +1,10 @@
-"""The texts of a run: its tokenizer, corpus and held-out rows. Slow work is done once and kept in the run's folder."""
+"""The texts of a run: its tokenizer, corpus and held-out rows. Slow results are saved in its folder and reused."""
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 
 def first_process_first() -> AbstractContextManager[None]:
-    """Under torchrun, one process does what follows, and the others then find it done in the (shared) folder."""
+    """Under torchrun, one process does the work first; the others then find the results in the (shared) folder."""
     context: AbstractContextManager[None] = PartialState(cpu=not torch.cuda.is_available()).main_process_first()
     return context
 
 
 def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: str | None) -> PreTrainedTokenizerBase:
-    """The one that the recipe names, the start model's, or one learned from the corpus and the task's texts."""
+    """The tokenizer that the recipe names, the start model's, or one learned from the corpus and the task's texts."""
     if recipe.model.tokenizer or recipe.model.start:
         return load_tokenizer(recipe.model.tokenizer or recipe.model.start)
     place = folder / "tokenizer"
@@ -41,20 +41,20 @@ def find_tokenizer(recipe: Recipe, folder: Path, task: Task | None, data_dir: st
     return load_tokenizer(place)
 
 
-def find_corpus(name: str, task: Task | None) -> Task:
-    """What the warm-up reads: a corpus by its name, a text file, or ("task") the texts of the task itself."""
-    if name != "task":
-        return corpus_task(name)
-    if task is None:
+def find_corpora(names: str, task: Task | None) -> list[Task]:
+    """The corpora of the warm-up: known ones, text files, or, for "task", the texts of the task itself."""
+    if task is None and "task" in names.split("+"):
         raise ValueError('warmup.corpus = "task" needs a task: set task.name, or give a file of your own')
-    return task
+    return [task if name == "task" and task is not None else corpus_task(name) for name in names.split("+")]
 
 
-def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
-    """The lines of a corpus to train on, or to validate with.
+def corpus_lines(corpora: Sequence[Task], split: str, data_dir: str | None) -> Iterator[str]:
+    """The lines of some corpora, one after the other, for training or for validation."""
+    return chain.from_iterable(_lines(corpus, split, data_dir) for corpus in corpora)
 
-    Where there is no validation split, every 50th line of the training split is held out for it.
-    """
+
+def _lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
+    """If there is no validation split, every 50th line of the training split is held out for it."""
     try:
         held_out = read_corpus(corpus, "validation", data_dir)
     except NoSuchSplit:
@@ -64,13 +64,13 @@ def corpus_lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str
 
 
 def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples, Examples, Labels]:
-    """(rows to train on, rows to validate with, at most `rows`, the labels of all).
+    """The training rows, at most `rows` validation rows, and the labels of the task.
 
-    Where there is no validation split, every tenth row of the training split is held out for it.
+    If there is no validation split, every tenth row of the training split is held out for it.
     """
     train = load_split(task, "train", data_dir)
     labels = find_labels_of(task, train)
-    kind = "tags, one a word, of " if task.kind == "token" else ""
+    kind = "one tag per word, from " if task.kind == "token" else ""
     logger.info("%s, column %r: %s%s", train.source, train.label_column, kind, labels)
     if labels.problem == "single_label_classification" and len(labels.names) < 2:
         problem = f"all rows have the label {labels.names[0]!r}; there is nothing to learn"
@@ -78,31 +78,44 @@ def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples
     try:
         return train, load_split(task, "validation", data_dir).first(rows), labels
     except NoSuchSplit:
-        kept, held_out = ([row for row in range(len(train)) if bool(row % 10) == keep] for keep in (True, False))
-        if not kept:
-            raise BadFile(train.source, "has one row alone; some are held out, so two is the least") from None
+        held_out = [row for row in range(len(train)) if row % 10 == 0]
+        remaining = [row for row in range(len(train)) if row % 10 != 0]
+        if not remaining:
+            problem = "has only one row; every tenth row is held out for validation, so at least two are needed"
+            raise BadFile(train.source, problem) from None
         logger.info("there is no validation split: every tenth row of %s is held out", train.source)
-        return train.only(kept), train.only(held_out).first(rows), labels
+        return train.only(remaining), train.only(held_out).first(rows), labels
 
 
 def corpus_words(
-    corpus: Task, split: str, data_dir: str | None, tokenizer: PreTrainedTokenizerBase, tokens: int, max_words: int
+    corpora: Sequence[Task],
+    split: str,
+    data_dir: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    tokens: int,
+    max_words: int,
 ) -> Tensor:
-    """The word pieces of a split of a corpus, at most `max_words`. To train on, there must be `tokens` for one row."""
-    words = encode_corpus(corpus_lines(corpus, split, data_dir), tokenizer, max_words)
+    """The first `max_words` word pieces of a split of a corpus. A training split must fill one row of `tokens`."""
+    words = encode_corpus(corpus_lines(corpora, split, data_dir), tokenizer, max_words)
     if len(words) < tokens:
-        problem = f"the corpus {corpus.name} has {len(words)} word pieces ({split}), and one row takes {tokens}"
+        names = "+".join(corpus.name for corpus in corpora)
+        problem = f"the corpus {names} has {len(words)} word pieces ({split}), and one row takes {tokens}"
         if split == "train":
             raise ValueError(f"{problem}: give more text, a smaller warmup.tokens, or no warm-up (warmup.steps=0)")
         logger.warning("%s: the warm-up is not evaluated", problem)
     return words
 
 
+def cache_folder() -> Path:
+    """Where answers of a pretrained teacher are kept: below $XDG_CACHE_HOME, or ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "datamux"
+
+
 def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
-    """What `make` gives, from `file` where it was made before. An interrupted write leaves no half file behind."""
+    """The result of `make`, saved in `file` for the next time. An interrupted write leaves no file behind."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}.part")  # two runs may make the same at once
+        part = file.with_suffix(f".{os.getpid()}.part")  # two runs may write the same file at once
         torch.save(make(), part)
         part.replace(file)
     found: Tensor = torch.load(file)
@@ -111,8 +124,10 @@ def cached(file: Path, make: Callable[[], Tensor]) -> Tensor:
 
 def _all_texts(recipe: Recipe, task: Task | None, data_dir: str | None) -> Iterator[str]:
     if recipe.warmup.steps:
-        corpus = find_corpus(recipe.warmup.corpus, task)
-        yield from _first_words(islice(corpus_lines(corpus, "train", data_dir), 0, None, 4), recipe.warmup.max_words)
+        corpora = find_corpora(recipe.warmup.corpus, task)
+        for corpus in corpora:
+            lines = islice(corpus_lines([corpus], "train", data_dir), 0, None, 4)
+            yield from _first_words(lines, recipe.warmup.max_words // len(corpora))
     if task is not None:
         yield from read_corpus(task, "train", data_dir)
 

@@ -1,7 +1,7 @@
-"""What training asks of a multiplexed model: retrieval, masked words, the task, and a teacher's opinion.
+"""The training objectives of a multiplexed model: retrieval, masked words, the task, and agreement with a teacher.
 
 An objective is called inside the model's `forward` (see `hub.models.Objective`), so that gradients of several processes
-are summed as usual. It leaves what it measured in `metrics`.
+are summed as usual. It stores what it measured in `metrics`.
 """
 
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
 
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.model import Encoded
-from datamux.train.teachers import Inputs, own_tokens, teacher_states
+from datamux.train.extra_losses import EXTRA_LOSSES
+from datamux.train.teachers import Inputs, own_tokens, reads_of
 
 
 def retrieval_loss(
@@ -23,30 +23,30 @@ def retrieval_loss(
 ) -> tuple[Tensor, float]:
     """Cross-entropy and accuracy of naming `words` (i l) from `z` (i l d) at the positions where `which` (i l) is True.
 
-    With `candidates`, the softmax runs over the words of the batch and random ones up to that number; else over all.
+    With `candidates`, the softmax runs over that many words: those of the batch and random others. Without, over all.
     """
     assert model.retrieval is not None
     table = model.backbone.words.weight
     target = words[which]
-    among = None
+    choices = None
     if candidates is not None:
-        among, inverse = torch.unique(words, return_inverse=True)
+        choices, inverse = torch.unique(words, return_inverse=True)
         target = inverse[which]
-        if len(among) < candidates:
-            extra = torch.randint(len(table), (candidates - len(among),), device=words.device)
-            among = torch.cat([among, extra[~torch.isin(extra, among)]])  # a word is never its own rival
-    scores = model.retrieval(z[which], table, among).float()
+        if len(choices) < candidates:
+            extra = torch.randint(len(table), (candidates - len(choices),), device=words.device)
+            choices = torch.cat([choices, extra[~torch.isin(extra, choices)]])  # a word is never its own rival
+    scores = model.retrieval(z[which], table, choices).float()
     accuracy = (scores.argmax(-1) == target).float().mean()
     return F.cross_entropy(scores, target), float(accuracy)
 
 
-def one_instance_a_position(mask: Tensor, slots: int) -> Tensor:
+def one_instance_per_position(mask: Tensor, slots: int) -> Tensor:
     """The paper's choice (Eq. 3): for every group and position one random slot. (i l) -> (i l), True where chosen."""
     rows, tokens = mask.shape
     groups = -(-rows // slots)
     chosen = torch.randint(slots, (groups, 1, tokens), device=mask.device)
-    own = torch.arange(slots, device=mask.device)[None, :, None] == chosen  # b n l
-    return own.flatten(0, 1)[:rows] & mask
+    is_chosen = torch.arange(slots, device=mask.device)[None, :, None] == chosen  # b n l
+    return is_chosen.flatten(0, 1)[:rows] & mask
 
 
 def at_most(mask: Tensor, positions: int) -> Tensor:
@@ -67,17 +67,22 @@ def some_columns(mask: Tensor, positions: int) -> Tensor:
 
 @dataclass
 class RetrievalObjective:
-    """Stage one. `kind` "one" is the paper's: one random instance a position, all words; "all" asks every slot.
+    """Stage one. `kind` "one", the paper's, asks about one random instance per position; "all" asks about every slot.
 
     Where the input was masked (it differs from the label), the word must come from context: masked-word prediction.
-    `teacher`: match the token states of this plain encoder as well, by cosine; `weight` is then that of the rest.
+    With a teacher's `targets` (see `train.sentences`) the model also learns to match its states of words and its
+    sentence vectors, by cosine; `weight` is then that of naming words.
     """
 
     kind: Literal["all", "one"] = "all"
     candidates: int = 1024
     positions: int = 4096
-    teacher: PreTrainedModel | None = None
     weight: float = 1.0
+    match_words: float = 0.0
+    match_sentences: float = 0.0
+    consistency: float = 0.0
+    twins: Tensor | None = None
+    targets: dict[str, Tensor] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
@@ -86,14 +91,14 @@ class RetrievalObjective:
         assert labels is not None
         mask = own_tokens(inputs)
         columns = None
-        if self.kind == "all" and self.teacher is None:  # take apart no more than is scored
+        if self.kind == "all":  # take apart no more than is scored
             columns = some_columns(mask, self.positions)
             ids, labels, mask = ids[:, columns], labels[:, columns], mask[:, columns]
         z = model.mux.read_rows(encoded, "all", columns)
         hidden = mask & (ids != labels)
         shown = mask & (ids == labels)
         if self.kind == "one":
-            which = one_instance_a_position(shown, encoded.grouping.group_size)
+            which = one_instance_per_position(shown, encoded.grouping.group_size)
             loss, accuracy = retrieval_loss(model, z, labels, which, candidates=None)
         else:
             which = at_most(shown, self.positions)
@@ -103,19 +108,35 @@ class RetrievalObjective:
             masked, masked_accuracy = retrieval_loss(model, z, labels, at_most(hidden, self.positions), candidates=None)
             self.metrics |= {"masked_loss": float(masked.detach()), "masked_accuracy": masked_accuracy}
             loss = loss + masked
-        if self.teacher is not None:
-            distance = state_distance(z, teacher_states(self.teacher, inputs), mask)
-            self.metrics["state_distance"] = float(distance.detach())
-            loss = self.weight * loss + 2 * distance
+        if self.targets:
+            loss = self.weight * loss + self._distance(model, encoded, z, columns)
+        if self.twins is not None:
+            pooled = model.mux.read_rows(encoded, "pool").squeeze(1)
+            apart = state_distance(pooled[: len(self.twins)], pooled[self.twins])
+            self.metrics["inconsistency"] = float(apart.detach())
+            loss = loss + self.consistency * apart
         return loss
+
+    def _distance(self, model: MuxPreTrainedModel, encoded: Encoded, z: Tensor, columns: Tensor | None) -> Tensor:
+        """How far the model's words `z` (i l d) and its sentences are from the teacher's."""
+        states, vectors = self.targets["teacher_states"], self.targets["teacher_vectors"]
+        states = states if columns is None else states[:, columns]
+        words = state_distance(z[..., : states.shape[-1]], states, states.any(-1))
+        sentences = state_distance(model.mux.read_rows(encoded, "pool").squeeze(1), vectors)
+        self.metrics |= {"word_distance": float(words.detach()), "sentence_distance": float(sentences.detach())}
+        return self.match_words * words + self.match_sentences * sentences
 
 
 @dataclass
 class TaskObjective:
     """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
 
+    With `consistency` the Trainer gives every row twice, among different neighbours; `twins` says where the second
+    copy of each of the first rows is, and the two answers are drawn together.
+
     The teacher does not change, so its logits, and the states that its head reads, are computed once for all rows; the
-    Trainer puts those of the batch into `teacher_logits` and `teacher_states`.
+    Trainer puts those of the batch into `targets`. `extra_losses` has the weights of further losses, by their
+    names in `EXTRA_LOSSES`.
     """
 
     alpha: float = 0.1
@@ -125,8 +146,10 @@ class TaskObjective:
     distill_logits: float = 0.0
     distill_states: float = 0.0
     temperature: float = 2.0
-    teacher_logits: Tensor | None = None
-    teacher_states: Tensor | None = None
+    extra_losses: dict[str, float] = field(default_factory=dict)
+    consistency: float = 0.0
+    twins: Tensor | None = None
+    targets: dict[str, Tensor] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
@@ -134,22 +157,34 @@ class TaskObjective:
         loss: Tensor = output.loss
         mask = own_tokens(inputs)
         self.metrics = {"task_loss": float(loss.detach())}
-        if self.teacher_logits is not None:
+        if "teacher_logits" in self.targets:
             problem = model.config.problem_type or "single_label_classification"
-            distance = logit_distance(output.logits, self.teacher_logits, inputs["labels"], self.temperature, problem)
+            distance = logit_distance(
+                output.logits, self.targets["teacher_logits"], inputs["labels"], self.temperature, problem
+            )
             loss = (1 - self.distill_logits) * loss + self.distill_logits * distance
             self.metrics["logit_distance"] = float(distance.detach())
-        if self.teacher_states is not None:
-            z = encoded.grouping.ungroup(model.mux.read_for_head(encoded))
-            distance = state_distance(z, self.teacher_states, mask[:, : z.shape[1]])  # the first token is always own
+        if self.twins is not None:
+            apart = inconsistency(output.logits, self.twins, inputs["labels"], model.config.problem_type)
+            loss = loss + self.consistency * apart
+            self.metrics["inconsistency"] = float(apart.detach())
+        if "teacher_states" in self.targets and self.distill_states:
+            z = model.mux.read_rows(encoded, reads_of(model))
+            distance = state_distance(
+                z, self.targets["teacher_states"], mask[:, : z.shape[1]]
+            )  # every instance has a first token
             loss = loss + self.distill_states * distance
             self.metrics["state_distance"] = float(distance.detach())
+        for name, weight in self.extra_losses.items():
+            extra = EXTRA_LOSSES[name](model, encoded, inputs, self.targets.get("teacher_states"))
+            loss = loss + weight * extra
+            self.metrics[name] = float(extra.detach())
         if self.alpha > 0:
             ids = inputs["input_ids"]
             assert ids is not None
             columns, candidates = None, None
             if self.kind == "one":
-                which = one_instance_a_position(mask, encoded.grouping.group_size)
+                which = one_instance_per_position(mask, encoded.grouping.group_size)
             else:
                 columns, candidates = some_columns(mask, self.positions), self.candidates
                 ids, which = ids[:, columns], at_most(mask[:, columns], self.positions)
@@ -160,9 +195,25 @@ class TaskObjective:
         return loss
 
 
-def state_distance(z: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-    """1 - cosine between token states, mean over tokens."""
-    return (1 - F.cosine_similarity(z[mask].float(), states[mask].float(), dim=-1)).mean()
+def state_distance(z: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:
+    """1 - cosine between states (... d), mean over those where `mask` (...) is True."""
+    if mask is not None:
+        z, states = z[mask], states[mask]
+    return (1 - F.cosine_similarity(z.float(), states.float(), dim=-1)).mean()
+
+
+def inconsistency(logits: Tensor, twins: Tensor, labels: Tensor | None, problem: str | None) -> Tensor:
+    """How far the two answers to each row are apart: symmetric KL divergence, or squared error for regression."""
+    one, other = logits[: len(twins)].float(), logits[twins].float()
+    if problem == "regression":
+        return F.mse_loss(one, other)
+    if problem == "multi_label_classification":
+        one, other = (torch.stack([z, -z], -1) / 2 for z in (one, other))  # yes or no, for each label
+    elif one.dim() == 3 and labels is not None:
+        asked = labels[: len(twins)] != -100
+        one, other = one[asked], other[asked]
+    p, q = F.log_softmax(one, -1), F.log_softmax(other, -1)
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1).mean() / 2
 
 
 def logit_distance(
@@ -172,9 +223,10 @@ def logit_distance(
     temperature: float,
     problem: str = "single_label_classification",
 ) -> Tensor:
-    """KL divergence from the teacher at a raised temperature; for tagging only where there is a label.
+    """KL divergence from the teacher, softened by a temperature; for tagging, only where there is a label.
 
-    Squared error for regression; for several labels at once, the cross-entropy with the teacher's probabilities.
+    For a regression it is the squared error; for several labels per row, the cross-entropy with the teacher's
+    probabilities.
     """
     if problem == "regression":
         return F.mse_loss(logits.float(), teacher.float())

@@ -1,46 +1,61 @@
-"""The two stages: retrieval warm-up, then the task. Each takes a recipe and a folder, and goes on where it stopped."""
+"""The stages: retrieval warm-up, masked words in mixtures, then the task; a recipe may leave out any of them.
+
+Each continues where an interrupted run stopped in its folder.
+"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import (
-    AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    EvalPrediction,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.tasks.rows import Chunks, encode_examples
+from datamux.tasks.rows import Chunks, Rows, encode_examples
 from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
-from datamux.train.data import cached, corpus_words, find_corpus, find_tokenizer, first_process_first, task_examples
+from datamux.train.data import (
+    cache_folder,
+    cached,
+    corpus_lines,
+    corpus_words,
+    find_corpora,
+    find_tokenizer,
+    first_process_first,
+    task_examples,
+)
 from datamux.train.folder import check_same_run, forget_run, other_run, remember_run
 from datamux.train.losses import RetrievalObjective, TaskObjective
-from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings
-from datamux.train.teachers import check_teacher, load_teacher, order_of, teach, with_teacher
+from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, first_group_size
+from datamux.train.sentences import copy_word_vectors, first_pieces, split_sentences, taught_sentences
+from datamux.train.teachers import check_label_order, check_teacher, load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
+from datamux.zoo import find_model
 
+PLAIN_ROWS = 64  # in a step of fine-tuning without mixing
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
 CLASSIFIERS = {"sequence": AutoModelForSequenceClassification, "token": AutoModelForTokenClassification}
 
 
 def as_plain(recipe: Recipe) -> Recipe:
-    """The same recipe for the plain model: one instance a pass, nothing mixed."""
+    """The same recipe for the plain model, which answers one instance per pass and mixes nothing."""
     model = replace(
         recipe.model,
         num_instances=1,
         mux_layer=0,
+        frozen=False,
+        low_rank=0,
         multiplexer="identity",
         multiplexer_options={},
         demultiplexer="identity",
@@ -49,37 +64,83 @@ def as_plain(recipe: Recipe) -> Recipe:
     return replace(recipe, model=model)
 
 
+def _plain_first(recipe: Recipe) -> Recipe:
+    """The recipe that fine-tunes the start model without mixing."""
+    task = replace(
+        recipe.task,
+        steps=recipe.task.plain_steps,
+        learning_rate=recipe.task.plain_learning_rate,
+        groups=PLAIN_ROWS,
+        min_rows=PLAIN_ROWS,
+        alpha=0.0,
+        consistency=0.0,
+        distill_logits=0.0,
+        distill_states=0.0,
+        extra_losses={},
+        repetition=0.0,
+        start_size="auto",
+        plain_steps=0,
+        plain_start="",
+    )
+    model = replace(recipe.model, start=recipe.task.plain_start or recipe.model.start)
+    stages: dict[str, Any] = {"warmup": WarmupSettings(), "pretrain": WarmupSettings()}
+    return replace(recipe, model=model, task=task, **stages, run=replace(recipe.run, plain=True))
+
+
 def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: str | None = None) -> Path:
-    """Run the stages that the recipe asks for; returns the folder of the finished model."""
-    if not recipe.warmup.steps and not recipe.task.steps:
-        raise ValueError("nothing to train: set warmup.steps or task.steps")
+    """Run the stages that the recipe asks for, and return the folder of the finished model."""
+    before = {name: getattr(recipe, name) for name in ("warmup", "pretrain") if getattr(recipe, name).steps}
+    if not before and not recipe.task.steps:
+        raise ValueError("nothing to train: set warmup.steps, pretrain.steps or task.steps")
     if recipe.model.needs_start and not recipe.model.start:
         raise ValueError("this recipe starts from a trained model: --set model.start=FOLDER_OR_NAME")
     recipe = as_plain(recipe) if recipe.run.plain else recipe
+    if recipe.model.frozen:
+        check_frozen(recipe)
     if task is None and recipe.task.name:
         task = get_task(recipe.task.name)
     if recipe.task.steps and task is None:
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     check_same_run(recipe, task, folder)
-    warmed_up = (folder / "warmup" / "model" / "training.json").exists()
-    if recipe.task.steps and task is not None and recipe.warmup.steps and not warmed_up:
-        check_task(recipe, task, data_dir)  # what is wrong is said before the warm-up, not after it
+    warmed_up = all((folder / name / "model" / "training.json").exists() for name in before)
+    if recipe.task.steps and task is not None and not warmed_up:
+        check_task(recipe, task, data_dir)  # report mistakes before the long warm-up, not after it
     with first_process_first():
         if other_run(recipe, task, folder):
             forget_run(folder)
         remember_run(recipe, task, folder)
         tokenizer = find_tokenizer(recipe, folder, task, data_dir)
+    if recipe.task.plain_steps and task is not None and recipe.model.num_instances > 1:
+        plain = str(train(_plain_first(recipe), folder / "plain", task=task, data_dir=data_dir))
+        if recipe.task.plain_start:
+            recipe = replace(recipe, task=replace(recipe.task, teacher=plain))
+        else:
+            recipe = replace(recipe, model=replace(recipe.model, start=plain))
     last = recipe.model.start
-    if recipe.warmup.steps:
-        last = str(warm_up(recipe, folder / "warmup", tokenizer, task, data_dir))
+    for name, settings in before.items():
+        stage = replace(recipe, warmup=settings, model=replace(recipe.model, start=last))
+        last = str(warm_up(stage, folder / name, tokenizer, task, data_dir))
     if recipe.task.steps and task is not None:
         after = replace(recipe, model=replace(recipe.model, start=last))
         last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=recipe.model.start))
     return Path(last)
 
 
+def check_frozen(recipe: Recipe) -> None:
+    """Raise if a recipe would train a start model that it says to keep as it is."""
+    if not recipe.model.start:
+        raise ValueError("model.frozen keeps a plain classifier as it is: name it with --start FOLDER_OR_NAME")
+    if recipe.warmup.steps or recipe.pretrain.steps or recipe.task.alpha:
+        raise ValueError(
+            "model.frozen leaves out retrieval, which the start model was not trained for: "
+            "set warmup.steps=0, pretrain.steps=0 and task.alpha=0"
+        )
+    if recipe.task.start_size == 1:
+        raise ValueError("task.start_size must be at least 2 with model.frozen: single texts are answered as before")
+
+
 def check_task(recipe: Recipe, task: Task, data_dir: str | None) -> None:
-    """Read what stage two will train on, and who teaches it."""
+    """Read the rows and the teacher of stage two, to find mistakes early."""
     train_examples, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     for examples in (train_examples, held_out):
         examples.encoded_labels(labels)
@@ -97,46 +158,59 @@ def warm_up(
     task: Task | None = None,
     data_dir: str | None = None,
 ) -> Path:
-    """Stage one: learn to say which word each instance has at each position."""
+    """Learn to tell which word each instance has at each position, and with a mask rate, which ones are hidden."""
     final = folder / "model"
     if (final / "training.json").exists():
         return final
     settings = recipe.warmup
-    corpus = find_corpus(settings.corpus, task)
-    read = partial(corpus_words, corpus, data_dir=data_dir, tokenizer=tokenizer, tokens=settings.tokens)
+    corpora = find_corpora(settings.corpus, task)
+    read = partial(corpus_words, corpora, data_dir=data_dir, tokenizer=tokenizer, tokens=settings.tokens)
     with first_process_first():
-        words = cached(folder / "corpus.pt", lambda: read("train", max_words=settings.max_words))
+        if settings.teacher:
+            rows: Rows | Chunks = _taught(recipe, corpora, tokenizer, data_dir)
+        else:
+            words = cached(folder / "corpus.pt", lambda: read("train", max_words=settings.max_words))
+            rows = Chunks(words, settings.tokens)
     held_out = read("validation", max_words=recipe.run.eval_rows * settings.tokens)
     model = build(recipe.model, "retrieval", vocab_size=len(tokenizer), seed=recipe.run.seed)
+    source = recipe.model.word_vectors or settings.teacher
+    if source and not recipe.model.start:
+        copy_word_vectors(model, tokenizer, find_model(source))
     objective = RetrievalObjective(
         kind="one" if settings.objective == "one" else "all",
         candidates=settings.candidates,
         positions=settings.positions,
-        teacher=load_teacher(settings.teacher, AutoModel),
         weight=settings.retrieval,
+        match_words=settings.match_words,
+        match_sentences=settings.match_sentences,
+        consistency=settings.consistency,
     )
     curriculum = _curriculum(recipe, settings)
     trainer = MuxTrainer(
         model=model,
-        args=training_arguments(
-            recipe,
-            folder,
-            steps=settings.steps,
-            rows=settings.groups * recipe.model.num_instances,
-            learning_rate=settings.learning_rate,
-        ),
-        train_dataset=Chunks(words, settings.tokens),
+        args=training_arguments(recipe, settings, folder),
+        train_dataset=rows,
         eval_dataset=Chunks(held_out, settings.tokens),
         data_collator=_as_is,
-        compute_metrics=_retrieval_metrics,
-        preprocess_logits_for_metrics=_best_word,
+        compute_metrics=lambda p: {"retrieval_accuracy": float((p.predictions == p.label_ids).mean())},
+        preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1),  # the best word
         curriculum=curriculum,
         objective=objective,
         watch="retrieval_accuracy",
         groups=settings.groups,
+        length_noise=recipe.run.length_noise,
         mask=(settings.mask_rate, tokenizer.mask_token_id) if settings.mask_rate else None,
     )
-    return _run(trainer, recipe, model, objective, tokenizer, folder, final)
+    return _run(trainer, recipe, tokenizer, folder)
+
+
+def _taught(recipe: Recipe, corpora: Sequence[Task], tokenizer: PreTrainedTokenizerBase, data_dir: str | None) -> Rows:
+    """The sentences of the corpora, an equal share of each as far as it goes, with what the teacher says of them."""
+    share = recipe.warmup.max_words // len(corpora)
+    read = (split_sentences(corpus_lines([corpus], "train", data_dir)) for corpus in corpora)
+    texts = chain.from_iterable(first_pieces(sentences, tokenizer, share) for sentences in read)
+    teacher, dim = find_model(recipe.warmup.teacher), recipe.model.hidden
+    return taught_sentences(texts, teacher, tokenizer, dim, cache_folder(), seed=recipe.run.seed)
 
 
 def train_task(
@@ -150,8 +224,8 @@ def train_task(
 ) -> Path:
     """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights.
 
-    A classifier that the run started from (`first`, before any warm-up) is the teacher where none is named. The head,
-    which a warm-up has none of, is the teacher's where that is one of ours.
+    `first` is the model that the run started from, before any warm-up. If it is a classifier and the recipe names no
+    teacher, it is the teacher. A warm-up has no task head, so the head is copied from the teacher if datamux made it.
     """
     final = folder / "model"
     if (final / "training.json").exists():
@@ -165,9 +239,14 @@ def train_task(
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
     model = build(recipe.model, HEADS[task.kind], vocab_size=len(tokenizer), labels=labels, seed=recipe.run.seed)
     assert isinstance(model, MuxPreTrainedModel)
+    if recipe.model.word_vectors and not recipe.model.start:
+        copy_word_vectors(model, tokenizer, find_model(recipe.model.word_vectors))
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
-    if teacher is not None:
+    if recipe.model.frozen:
+        check_label_order(recipe.model.start, labels)
+    elif teacher is not None:
         copy_head(teacher, model, order_of(teacher.config, labels))
+    if teacher is not None:
         with first_process_first():
             teach(teacher, model, recipe, rows, train_examples, labels, tokenizer, folder)
         label_by_teacher(rows, labelled, labels)
@@ -179,19 +258,13 @@ def train_task(
         temperature=settings.temperature,
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
+        extra_losses=settings.extra_losses,
+        consistency=settings.consistency,
     )
     curriculum = _curriculum(recipe, settings, grow_when="below", window=20)
     trainer = MuxTrainer(
         model=model,
-        args=training_arguments(
-            recipe,
-            folder,
-            steps=settings.steps,
-            rows=max(settings.groups * recipe.model.num_instances, settings.min_rows),
-            learning_rate=settings.learning_rate,
-            by_length=recipe.run.group_by_length,  # pieces of a corpus are all equally long
-            patient=bool(settings.patience),
-        ),
+        args=training_arguments(recipe, settings, folder),
         train_dataset=rows,
         eval_dataset=encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
         data_collator=_as_is,
@@ -201,43 +274,40 @@ def train_task(
         watch="task_loss",
         groups=settings.groups,
         min_rows=settings.min_rows,
+        repetition=settings.repetition,
         length_noise=recipe.run.length_noise,
         callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
-    return _run(trainer, recipe, model, objective, tokenizer, folder, final)
+    return _run(trainer, recipe, tokenizer, folder)
 
 
-def _curriculum(recipe: Recipe, settings: WarmupSettings | TaskSettings, **how: Any) -> Curriculum:
+def _curriculum(recipe: Recipe, settings: WarmupSettings | TaskSettings, **options: Any) -> Curriculum:
     return Curriculum(
         capacity=recipe.model.num_instances,
-        start=settings.start_size,
+        start=first_group_size(settings.start_size, recipe.model.num_instances),
         growth=settings.growth,
         threshold=settings.threshold,
         elastic=settings.elastic,
+        smallest=2 if recipe.model.frozen else 1,  # at size 1 there is nothing to learn
         deadline=settings.steps // 2,
         seed=recipe.run.seed,
-        **how,
+        **options,
     )
 
 
-def _run(
-    trainer: MuxTrainer,
-    recipe: Recipe,
-    model: PreTrainedModel,
-    objective: RetrievalObjective | TaskObjective,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
-    final: Path,
-) -> Path:
-    model.objective = objective
+def _run(trainer: MuxTrainer, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Path:
+    """Train, or go on from the last checkpoint; then save the model beside its recipe and how it was trained."""
+    model: Any = trainer.model
+    final = folder / "model"
+    model.objective = trainer.objective
     checkpoint = last_checkpoint(folder)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     model.objective = None
     if trainer.is_world_process_zero():
         model.save_pretrained(final)
-        tokenizer.model_max_length = recipe.model.max_tokens  # what this model has seen; longer texts are cut there
+        tokenizer.model_max_length = recipe.model.max_tokens  # as in training: longer texts are cut there
         tokenizer.save_pretrained(final)
-        (final / "recipe.json").write_text(_as_json(recipe))
+        (final / "recipe.json").write_text(json.dumps(recipe.as_dict(), indent=2, sort_keys=True))
         summary = {
             "steps": trainer.state.global_step,
             "seconds": trainer.seconds,
@@ -254,18 +324,6 @@ def _run(
     return final
 
 
-def _as_json(recipe: Recipe) -> str:
-    return json.dumps(recipe.as_dict(), indent=2, sort_keys=True)
-
-
 def _as_is(batch: Any) -> Any:
-    """Rows and Chunks hand out whole batches already."""
+    """Leave the batch as it is: Rows and Chunks already return whole batches."""
     return batch
-
-
-def _best_word(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return logits.argmax(-1)
-
-
-def _retrieval_metrics(prediction: EvalPrediction) -> dict[str, float]:
-    return {"retrieval_accuracy": float((prediction.predictions == prediction.label_ids).mean())}

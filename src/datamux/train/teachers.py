@@ -1,7 +1,7 @@
-"""Teachers: what a plain model says of the training rows, asked once and kept for all its students.
+"""Teachers: the answers of a plain model for the training rows, computed once and saved for all its students.
 
-A teacher may read other word pieces than its student: it is then asked with its own tokenizer, and what it says of a
-word goes to the first piece that the student has of that word.
+A teacher may have other word pieces than its student. It then reads the texts with its own tokenizer, and its answer
+for a word goes to the student's first piece of that word.
 """
 
 import json
@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.demultiplexers.base import mean_over_own_tokens
+from datamux.hub.frozen import plain_inputs
 from datamux.hub.loading import label_names, load_config, load_model, load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
@@ -26,31 +27,37 @@ from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Rows, encode_examples
 from datamux.train.build import in_bf16, is_ours
 from datamux.train.data import cached
-from datamux.train.recipe import Recipe
+from datamux.train.recipe import Recipe, TaskSettings
+from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
 Inputs = dict[str, Tensor | None]
-TEACHER_ROWS = 128  # that a teacher answers at once
-WEIGHT = 0.5  # of a teacher's logits, where the recipe gives a teacher no weight
-SURE = 10.0  # the logit of a label that stands for the opinion of a teacher who did not see the word
+TEACHER_ROWS = 128  # how many rows a teacher answers at once
+WEIGHT = 0.5  # the weight of a teacher's logits, if the recipe does not set one
+SURE = 10.0  # the logit of the true label, for a word that the teacher did not see
 
 
 def with_teacher(recipe: Recipe, start: str, labels: Labels, kind: str) -> Recipe:
-    """The recipe with its teacher: the one it names, or the plain classifier that a model which mixes starts from."""
+    """The recipe with its teacher: the one it names, or the plain classifier that a multiplexed model starts from."""
     task = recipe.task
     teacher = "" if task.teacher == "none" else task.teacher
-    if not task.teacher and start and recipe.model.num_instances > 1 and _can_teach(start, labels, kind):
+    if not task.teacher and start and recipe.model.num_instances > 1 and can_teach(start, labels, kind):
         teacher = start
-    if not teacher and (task.distill_logits or task.distill_states):
+    if not teacher and (task.distill_logits or needs_states(task)):
         raise ValueError(
-            "task.distill_logits and task.distill_states are the weights of a teacher, and there is none: "
-            "--set task.teacher=FOLDER_OR_NAME, or start from a classifier with the task's labels"
+            "task.distill_logits, task.distill_states and the contrastive loss need a teacher, and there is none: "
+            "name one with --set task.teacher=FOLDER_OR_NAME, or start from a classifier with the task's labels"
         )
-    weight = task.distill_logits if not teacher or task.distill_states else task.distill_logits or WEIGHT
+    weight = task.distill_logits if not teacher or needs_states(task) else task.distill_logits or WEIGHT
     return replace(recipe, task=replace(task, teacher=teacher, distill_logits=weight))
 
 
-def _can_teach(name: str, labels: Labels, kind: str) -> bool:
+def needs_states(task: TaskSettings) -> bool:
+    """Whether the student learns from the teacher's states."""
+    return task.distill_states > 0 or task.extra_losses.get("contrastive", 0) > 0
+
+
+def can_teach(name: str, labels: Labels, kind: str) -> bool:
     """Whether a model is a plain classifier (of the kind "sequence" or "token") with these labels."""
     config = load_config(name)
     plain = not is_ours(config) or config.num_instances == 1
@@ -58,15 +65,17 @@ def _can_teach(name: str, labels: Labels, kind: str) -> bool:
         return False
     known = label_names(config)
     if label_order(known, labels.names) is None:
-        logger.warning("%s is not the teacher: it has the labels %s, the task %s", name, known[:20], labels.names[:20])
+        logger.warning(
+            "%s is not the teacher: it has the labels %s, but the task has %s", name, known[:20], labels.names[:20]
+        )
         return False
     return True
 
 
 def label_order(known: Sequence[str], names: Sequence[str]) -> list[int] | None:
-    """For each of `names`, its number among those that a teacher knows; None where these are other labels.
+    """For each of the task's label `names`, its number among the labels that a teacher knows; None if they differ.
 
-    Case does not matter. LABEL_0, LABEL_1, ... are no names: such a teacher's labels count as the task's, by number.
+    Case does not matter. LABEL_0, LABEL_1, ... are not real names: they are matched with the task's labels by number.
     """
     if len(known) != len(names):
         return None
@@ -81,13 +90,25 @@ def label_order(known: Sequence[str], names: Sequence[str]) -> list[int] | None:
 
 
 def order_of(config: PreTrainedConfig, labels: Labels) -> list[int]:
-    """For each label of the task, its number at the teacher with this configuration."""
+    """For each label of the task, its number in a teacher with this configuration."""
     known = label_names(config)
     order = label_order(known, labels.names)
     if order is None:
         name = config.name_or_path
-        raise ValueError(f"the teacher {name} has the labels {known[:20]}, the task {labels.names[:20]}")
+        raise ValueError(
+            f"the teacher {name} has the labels {known[:20]}, but the task has {labels.names[:20]}; "
+            "they must be the same, in any order"
+        )
     return order
+
+
+def check_label_order(name: str, labels: Labels) -> None:
+    """Raise unless a classifier that is kept as it is has the labels in the order of the task."""
+    order = order_of(load_config(name), labels)
+    if order != sorted(order):
+        raise ValueError(
+            f"{name} is kept as it is, so its labels must be in the task's order: {', '.join(labels.names[:20])}"
+        )
 
 
 def check_teacher(name: str, auto: Any, labels: Labels) -> PreTrainedConfig:
@@ -102,18 +123,20 @@ def check_teacher(name: str, auto: Any, labels: Labels) -> PreTrainedConfig:
 
 
 def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrainedModel | None:
-    """A frozen teacher: one of our own models, or what the Auto class `auto` makes of the name; None without a name.
+    """A frozen teacher: one of our models, or one that the Auto class `auto` loads; None if there is no name.
 
-    For a task, `labels` are its labels.
+    With `labels`, the teacher must have the same labels.
     """
     if not name:
         return None
     config = load_config(name) if labels is None else check_teacher(name, auto, labels)
-    teacher: PreTrainedModel = load_model(name) if is_ours(config) else auto.from_pretrained(name, dtype=torch.float32)
+    teacher: PreTrainedModel = (
+        load_model(name) if is_ours(config) else auto.from_pretrained(find_model(name), dtype=torch.float32)
+    )
     if labels is not None and (known := label_names(config)) != labels.names:
         pairs = zip(order_of(config, labels)[:20], labels.names, strict=False)
-        said = ", ".join(f"{known[number]} = {own}" for number, own in pairs)
-        logger.info("the labels of the teacher %s are taken so: %s", name, said)
+        matches = ", ".join(f"{known[number]} = {label}" for number, label in pairs)
+        logger.info("the labels of the teacher %s are matched like this: %s", name, matches)
     return teacher.eval().requires_grad_(False)
 
 
@@ -127,60 +150,61 @@ def teach(
     tokenizer: PreTrainedTokenizerBase,
     folder: Path,
 ) -> None:
-    """Put the teacher's logits and states beside the rows of `examples`, as far as the recipe wants them."""
+    """Store the teacher's logits and states in `rows`, as far as the recipe asks for them."""
     name, bf16 = recipe.task.teacher, in_bf16(recipe.run)
     order = order_of(teacher.config, labels)
     file = partial(_file_of_answers, name, rows, folder, bf16, order)
 
     @cache
-    def its_rows() -> Rows:
-        own = _tokenizer_of(name)
-        if own is None or _reads_alike(own, tokenizer):
+    def teacher_rows() -> Rows:
+        teacher_tokenizer = _tokenizer_of(name)
+        if teacher_tokenizer is None or _reads_alike(teacher_tokenizer, tokenizer):
             return rows
-        return encode_examples(examples, labels, own, min(own.model_max_length, 512))
+        return encode_examples(examples, labels, teacher_tokenizer, min(teacher_tokenizer.model_max_length, 512))
 
     if recipe.task.distill_logits > 0:
 
         def ask_logits() -> Tensor:
-            found = ask_teacher(teacher, its_rows(), partial(teacher_logits, teacher), bf16=bf16)[..., order]
-            return found if its_rows() is rows or rows.token_labels is None else word_by_word(found, its_rows(), rows)
+            logits = ask_teacher(teacher, teacher_rows(), partial(teacher_logits, teacher), bf16=bf16)[..., order]
+            same_rows = teacher_rows() is rows or rows.token_labels is None
+            return logits if same_rows else word_by_word(logits, teacher_rows(), rows)
 
         rows.teacher_logits = cached(file("logits"), ask_logits)
-    if recipe.task.distill_states > 0:
+    if needs_states(recipe.task):
         reads, dim = reads_of(model), model.mux.demultiplexer.out_dim
-        if rows.token_labels is not None and its_rows() is not rows:
+        if rows.token_labels is not None and teacher_rows() is not rows:
             raise ValueError(
                 f"the teacher {name} has other word pieces than this model, so their states cannot be compared: "
-                "leave task.distill_states at 0 and learn from the logits alone"
+                "leave task.distill_states at 0 and learn only from the logits"
             )
         ask = partial(teacher_states, teacher, reads=reads)
         answers = partial(ask_teacher, teacher, ask=ask, bf16=bf16)
-        rows.teacher_states = cached(file(f"states-{reads}"), lambda: answers(its_rows()).bfloat16())
+        rows.teacher_states = cached(file(f"states-{reads}"), lambda: answers(teacher_rows()).bfloat16())
         if rows.teacher_states.shape[-1] != dim:
             raise ValueError(
                 f"the teacher's states have {rows.teacher_states.shape[-1]} dimensions and this model's {dim}: "
-                "leave task.distill_states at 0 and learn from the logits alone"
+                "leave task.distill_states at 0 and learn only from the logits"
             )
 
 
-def word_by_word(said: Tensor, its: Rows, rows: Rows) -> Tensor:
-    """What a teacher says of its own word pieces (all its tokens, c) -> the same for the student's (all tokens, c).
+def word_by_word(logits: Tensor, teacher_rows: Rows, rows: Rows) -> Tensor:
+    """A teacher's logits for its own word pieces (all its tokens, c) -> logits for the student's (all tokens, c).
 
-    Both have a label on the first piece of every word. A word that the teacher did not see counts as it is labelled.
+    Both have a label on the first piece of every word. For a word that the teacher did not see, its label is used.
     """
-    assert its.token_labels is not None
+    assert teacher_rows.token_labels is not None
     assert rows.token_labels is not None
-    found = torch.zeros(len(rows.token_labels), said.shape[-1])
+    found = torch.zeros(len(rows.token_labels), logits.shape[-1])
     labelled = rows.token_labels != IGNORED
     found[labelled, rows.token_labels[labelled].long()] = SURE
-    for theirs, ours in zip(_words(its), _words(rows), strict=True):
-        both = min(len(theirs), len(ours))
-        found[ours[:both]] = said[theirs[:both]].float()
+    for theirs, ours in zip(_words(teacher_rows), _words(rows), strict=True):
+        seen_by_both = min(len(theirs), len(ours))
+        found[ours[:seen_by_both]] = logits[theirs[:seen_by_both]].float()
     return found
 
 
 def _words(rows: Rows) -> list[Tensor]:
-    """Of every row, where the first pieces of its words stand in the flat row of all tokens."""
+    """For every row, the places of the first pieces of its words, counted over the tokens of all rows."""
     assert rows.token_labels is not None
     first = (rows.token_labels != IGNORED).nonzero().squeeze(1)
     counts = torch.searchsorted(first, rows.ends) - torch.searchsorted(first, rows.starts)
@@ -188,7 +212,7 @@ def _words(rows: Rows) -> list[Tensor]:
 
 
 def _file_of_answers(teacher: str, rows: Rows, folder: Path, bf16: bool, order: list[int], what: str) -> Path:
-    """Where a teacher's answers are kept: beside it, for all its students, or in the run's folder if it has none."""
+    """The file of a teacher's answers: in its folder, for all its students, or in the run's folder if it has none."""
     place = Path(teacher) if Path(teacher).is_dir() else folder
     about = sha256(rows.ids.numpy().tobytes())
     if order != sorted(order):
@@ -198,7 +222,7 @@ def _file_of_answers(teacher: str, rows: Rows, folder: Path, bf16: bool, order: 
 
 
 def _tokenizer_of(name: str) -> PreTrainedTokenizerBase | None:
-    """The teacher's own; None where it brings none: it then reads what its student reads."""
+    """The teacher's own tokenizer, or None if it has none. It then reads with its student's tokenizer."""
     try:
         return load_tokenizer(name)
     except (OSError, ValueError):
@@ -229,13 +253,11 @@ def reads_of(model: MuxPreTrainedModel) -> Reads:
 
 @torch.no_grad()
 def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all") -> Tensor:
-    """The teacher's states, one row an instance: (i l d), or (i 1 d) of its first token or the mean of its tokens."""
-    given = _plain_inputs(teacher, inputs)
+    """The teacher's states, one row per instance: (i l d), or (i 1 d) for the first token or the mean over tokens."""
+    given: dict[str, Any] = plain_inputs(teacher, inputs)
     teacher.to(next(iter(given.values())).device)
     if isinstance(teacher, MuxPreTrainedModel):
         encoded = teacher.encode(**given, group_size=1)
-        if teacher.mux.bypass is not None and reads == reads_of(teacher):
-            return encoded.grouping.ungroup(teacher.mux.read_for_head(encoded))
         return teacher.mux.read_rows(encoded, reads)
     states: Tensor = teacher.base_model(**given).last_hidden_state
     if reads == "pool":
@@ -245,12 +267,12 @@ def teacher_states(teacher: PreTrainedModel, inputs: Inputs, reads: Reads = "all
 
 @torch.inference_mode()
 def ask_teacher(teacher: PreTrainedModel, rows: Rows, ask: Callable[[Inputs], Tensor], *, bf16: bool) -> Tensor:
-    """What `ask` says of all rows, in batches: (i ...), or (all tokens, ...) where rows have a label a token."""
+    """The result of `ask` for all rows, in batches: (i ...), or (all tokens, ...) if rows have one label per token."""
     lengths = rows.ends - rows.starts
     answers: list[Tensor] = [torch.empty(0)] * len(rows)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     teacher.to(device)
-    for some in torch.split(lengths.argsort(), TEACHER_ROWS):  # rows of one length together: little padding
+    for some in torch.split(lengths.argsort(), TEACHER_ROWS):  # rows of similar length need little padding
         given: Inputs = {name: x.to(device) for name, x in rows.batch(some).items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             found = ask(given).cpu()
@@ -260,14 +282,7 @@ def ask_teacher(teacher: PreTrainedModel, rows: Rows, ask: Callable[[Inputs], Te
 
 
 def teacher_logits(teacher: PreTrainedModel, inputs: Inputs) -> Tensor:
-    """The teacher's logits, one instance a pass: (i c), or (i l c) for a tagger."""
+    """The teacher's logits, one instance per pass: (i c), or (i l c) for a tagger."""
     size = {"group_size": 1} if isinstance(teacher, MuxPreTrainedModel) else {}
-    logits: Tensor = teacher(**_plain_inputs(teacher, inputs), **size).logits
+    logits: Tensor = teacher(**plain_inputs(teacher, inputs), **size).logits
     return logits.float()
-
-
-def _plain_inputs(teacher: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
-    names = ["input_ids", "attention_mask"]
-    if isinstance(teacher, MuxPreTrainedModel) or getattr(teacher.config, "type_vocab_size", 0) > 1:
-        names.append("token_type_ids")
-    return {name: value for name in names if (value := inputs.get(name)) is not None}

@@ -18,7 +18,7 @@ from datamux.tasks.rows import Rows
 from datamux.train.build import in_bf16
 from datamux.train.curriculum import Curriculum, CurriculumState
 from datamux.train.losses import RetrievalObjective, TaskObjective
-from datamux.train.recipe import Recipe
+from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings
 
 Batch = dict[str, Tensor]
 
@@ -27,7 +27,8 @@ class MuxTrainer(Trainer):
     """Each step draws a group size, takes as many rows of the batch as that size needs, and tells the curriculum.
 
     A step runs about `groups` groups whatever the size, and at least `min_rows` rows; the batch of the data loader
-    (`groups` x capacity rows) is cut down to that. `watch` names the metric that the curriculum follows.
+    (`groups` x capacity rows) is cut down to that. `watch` names the metric that the curriculum follows. `repetition`
+    is the share of groups in which one row fills every slot.
     """
 
     def __init__(
@@ -39,13 +40,14 @@ class MuxTrainer(Trainer):
         groups: int,
         min_rows: int = 0,
         mask: tuple[float, int] | None = None,
+        repetition: float = 0.0,
         length_noise: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if self.args.n_gpu > 1:
             raise ValueError(
-                "several GPUs in one process cannot share a teacher; start one process a GPU with torchrun"
+                "several GPUs in one process cannot share a teacher; start one process per GPU with torchrun"
             )
         self.curriculum = curriculum
         self.objective = objective
@@ -53,6 +55,7 @@ class MuxTrainer(Trainer):
         self.groups = groups
         self.min_rows = min_rows
         self.mask = mask
+        self.repetition = repetition
         self.length_noise = length_noise
         self.add_callback(CurriculumState(curriculum))
         self._sums: dict[str, list[float]] = {}
@@ -65,12 +68,17 @@ class MuxTrainer(Trainer):
             return super().compute_loss(model, inputs, return_outputs=return_outputs)
         step = self.state.global_step
         k = self.curriculum.draw(step)
-        rows = take_rows(inputs, max(self.groups * k, self.min_rows // k * k))
+        count = max(self.groups * k, self.min_rows // k * k)
+        self.objective.twins = None
+        if self.objective.consistency > 0 and k > 1:
+            rows, self.objective.twins = twice(take_rows(inputs, max(k, count // 2 // k * k)), k)
+        else:
+            rows = take_rows(inputs, count)
+        if self.repetition:
+            rows = repeat_some(rows, k, self.repetition)
         if self.mask is not None:
             rows["input_ids"] = mask_words(rows["input_ids"], rows["attention_mask"], *self.mask)
-        if isinstance(self.objective, TaskObjective):
-            self.objective.teacher_logits = rows.pop("teacher_logits", None)
-            self.objective.teacher_states = rows.pop("teacher_states", None)
+        self.objective.targets = {name: rows.pop(name) for name in list(rows) if name.startswith("teacher_")}
         with trainable_attention(rows["input_ids"].device):
             output = model(**rows, group_size=k)
         watched = torch.tensor(self.objective.metrics[self.watch], device=output.loss.device)
@@ -101,30 +109,55 @@ class MuxTrainer(Trainer):
 
 
 def take_rows(batch: Batch, rows: int) -> Batch:
-    """The first `rows` rows, without the columns that then are padding for all of them."""
+    """The first `rows` rows, without the columns in which all of these rows have only padding."""
     taken = {name: values[:rows] for name, values in batch.items()}
     tokens = int(taken["attention_mask"].sum(1).max())
-    a_token = {"input_ids", "attention_mask", "token_type_ids"}
+    per_token = {"input_ids", "attention_mask", "token_type_ids"}
     if (
         "labels" in batch
         and batch["labels"].shape == batch["input_ids"].shape
         and not batch["labels"].is_floating_point()
     ):
-        a_token |= {"labels", "teacher_logits", "teacher_states"}
-    return {name: values[:, :tokens].contiguous() if name in a_token else values for name, values in taken.items()}
+        per_token |= {"labels", "teacher_logits", "teacher_states"}
+    return {name: values[:, :tokens].contiguous() if name in per_token else values for name, values in taken.items()}
+
+
+def repeat_some(batch: Batch, group_size: int, share: float) -> Batch:
+    """The batch, but in a random share of its groups, the group's first row fills every slot.
+
+    A model that will answer one text from all its slots (filler "repeat" at group size 1) learns it here, as in MIMO.
+    """
+    ids = batch["input_ids"]
+    row = torch.arange(len(ids), device=ids.device)
+    first = row // group_size * group_size
+    repeated = torch.rand(len(ids), device=ids.device)[first] < share
+    return {name: values[torch.where(repeated, first, row)] for name, values in batch.items()}
+
+
+def twice(batch: Batch, group_size: int) -> tuple[Batch, Tensor | None]:
+    """All rows twice, the second time in another order, and so among other neighbours; and where each row's copy is.
+
+    Too few rows for one group are left as they are.
+    """
+    rows = len(batch["input_ids"]) // group_size * group_size
+    if not rows:
+        return batch, None
+    order = torch.randperm(rows, device=batch["input_ids"].device)
+    both = {name: torch.cat([values[:rows], values[:rows][order]]) for name, values in batch.items()}
+    return both, rows + order.argsort()
 
 
 def trainable_attention(device: torch.device) -> AbstractContextManager[None]:
-    """On a CPU, the plain kernel: the backward pass of the fused one takes many times as long there."""
+    """The plain attention kernel on a CPU, where the backward pass of the fused one takes many times as long."""
     context: AbstractContextManager[None] = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
     return context
 
 
 class SimilarLengths(Sampler[int]):
-    """Every row once an epoch, in batches of similar lengths. The order depends on seed and epoch alone.
+    """Every row once per epoch, in batches of similar lengths. The order depends only on the seed and the epoch.
 
-    `noise` takes each length up to exp(noise) times longer or shorter than it is, so that groups also hold texts of
-    different lengths: a model that mixes must have seen that.
+    `noise` changes each length at random, up to exp(noise) times longer or shorter, before the rows are sorted. So
+    groups also hold texts of different lengths, which a multiplexed model must see in training.
     """
 
     def __init__(self, rows: Rows, batch_rows: int, seed: int, noise: float = 0.0) -> None:
@@ -147,15 +180,15 @@ class SimilarLengths(Sampler[int]):
         batches: list[Tensor] = []
         for some in torch.split(torch.randperm(len(self), generator=generator), 50 * self.batch_rows):
             for batch in torch.split(some[lengths[some].argsort()], self.batch_rows):
-                # Shuffled: a step with small groups takes the first rows, which shall not be the shortest.
+                # Shuffled, because a step with small groups takes the first rows, which must not be the shortest.
                 batches.append(batch[torch.randperm(len(batch), generator=generator)])
-        *whole, last = batches  # the last may be short, and would shift all after it
-        order = torch.randperm(len(whole), generator=generator).tolist()
-        return iter(torch.cat([*(whole[i] for i in order), last]).tolist())
+        *full, last = batches  # the last batch stays last: it may be short, and would shift all batches after it
+        order = torch.randperm(len(full), generator=generator).tolist()
+        return iter(torch.cat([*(full[i] for i in order), last]).tolist())
 
 
 class StopEarly(EarlyStoppingCallback):
-    """Counts only once the curriculum has reached the capacity: before that, evaluation at it says little."""
+    """Early stopping that counts only after the curriculum has reached the capacity, at which models are evaluated."""
 
     def __init__(self, patience: int, curriculum: Curriculum) -> None:
         super().__init__(patience)
@@ -179,7 +212,7 @@ def mask_words(ids: Tensor, mask: Tensor, rate: float, mask_id: int) -> Tensor:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that was written to its end: the Trainer writes its own state last."""
+    """The newest complete checkpoint: one that has the Trainer's own state, which is written last."""
     found = []
     for checkpoint in folder.glob("checkpoint-*"):
         try:
@@ -190,24 +223,23 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(found)[1] if found else None
 
 
-def training_arguments(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    steps: int,
-    rows: int,
-    learning_rate: float,
-    by_length: bool = False,
-    patient: bool = False,
-) -> TrainingArguments:
-    """The Trainer's settings for one stage of a recipe. `patient`: keep the best model and allow to stop early."""
-    run, n = recipe.run, recipe.model.num_instances
+def training_arguments(recipe: Recipe, stage: WarmupSettings | TaskSettings, folder: Path) -> TrainingArguments:
+    """The Trainer's settings for one stage of a recipe. With patience, it keeps the best model and may stop early.
+
+    The chunks of a warm-up all have the same length; a teacher's sentences and the rows of a task are ordered by it.
+    """
+    run, n, steps = recipe.run, recipe.model.num_instances, stage.steps
+    rows, by_length, patient = stage.groups * n, run.group_by_length, False
+    if isinstance(stage, TaskSettings):
+        rows, patient = max(rows, stage.min_rows), bool(stage.patience)
+    else:
+        by_length = by_length and bool(stage.teacher)
     return TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
         per_device_train_batch_size=rows,
         per_device_eval_batch_size=max(1, 128 // n) * n,
-        learning_rate=learning_rate,
+        learning_rate=stage.learning_rate,
         warmup_steps=min(run.warmup_steps, steps // 10),
         weight_decay=run.weight_decay,
         adam_beta2=0.98,

@@ -1,0 +1,89 @@
+"""Further losses that a recipe can add to the task's, by name: `extra_losses = { contrastive = 0.25 }`.
+
+A new one is a function and one line in `EXTRA_LOSSES`; the first line of its docstring is what `datamux ls losses`
+shows. Each is a mean, so that its weight means the same whatever the size of a batch.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from datamux.hub.models import MuxPreTrainedModel
+from datamux.model import Encoded
+from datamux.multiplexers.reversible import Reversible
+from datamux.train.teachers import Inputs, own_tokens, reads_of
+
+ExtraLoss = Callable[[MuxPreTrainedModel, Encoded, Inputs, Tensor | None], Tensor]
+SHARPNESS = 20.0  # what the cosines are multiplied by, as in RevMUX
+MOST = 512  # states are compared with at most this many others
+
+
+def contrastive(model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, teacher_states: Tensor | None) -> Tensor:
+    """Each state taken out of a mixture should be closer to the plain model's state of its row than to those of others.
+
+    InfoNCE over the states that the head reads, from RevMUX. A tagger's states are drawn from all tokens.
+    """
+    if teacher_states is None:
+        raise ValueError("the contrastive loss compares with a plain model: set task.teacher")
+    z = model.mux.read_rows(encoded, reads_of(model))
+    mask = own_tokens(inputs)[:, : z.shape[1]]
+    student, teacher = z[mask].float(), teacher_states[mask].float()
+    some = torch.randperm(len(student), device=student.device)[:MOST]
+    student, teacher = F.normalize(student[some], dim=-1), F.normalize(teacher[some], dim=-1)
+    return F.cross_entropy(SHARPNESS * student @ teacher.T, torch.arange(len(some), device=student.device))
+
+
+def orthogonality(model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, teacher_states: Tensor | None) -> Tensor:
+    """The members of a mixture should point in different directions: their mean |cosine|, for `reversible`.
+
+    From RevMUX. The members are the reduced instances, which the inverse of the coupling gives back exactly.
+    """
+    multiplexer = model.mux.multiplexer
+    if not isinstance(multiplexer, Reversible):
+        raise ValueError("the orthogonality loss is for the reversible multiplexer: set model.multiplexer=reversible")
+    assert encoded.mixture is not None
+    slots = encoded.grouping.slots
+    members = multiplexer.members(encoded.mixture)[:, :slots].transpose(1, 2).float()  # b l n d/n
+    unit = F.normalize(members, dim=-1)
+    pairs = torch.ones(slots, slots, dtype=torch.bool, device=unit.device).triu(1)  # n n, each pair once
+    if encoded.token_mask is not None:
+        present = encoded.token_mask.transpose(1, 2)  # b l n
+        pairs = pairs & present.unsqueeze(-1) & present.unsqueeze(-2)
+    pairs = pairs.expand(*unit.shape[:2], -1, -1)
+    return (unit @ unit.transpose(-1, -2))[pairs].abs().sum() / pairs.sum().clamp(min=1)
+
+
+def key_orthonormality(
+    model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, teacher_states: Tensor | None
+) -> Tensor:
+    """Learned keys should stay orthogonal to each other and of length one: mean cos^2 + mean (|a| - 1)^2.
+
+    From MIMONets, where its weight is 0.1.
+    """
+    keys = getattr(model.mux.multiplexer, "keys", None)
+    if not isinstance(keys, nn.Parameter) or keys.dim() != 2:
+        raise ValueError(
+            "the key_orthonormality loss is for multiplexers with learned key vectors, such as learned_circular; "
+            f"{model.config.multiplexer} has none"
+        )
+    return key_penalty(keys)
+
+
+def key_penalty(keys: Tensor) -> Tensor:
+    """mean over pairs of cos^2 + mean of (|a| - 1)^2, for keys (n d)."""
+    keys = keys.float()
+    lengths: Tensor = (torch.linalg.vector_norm(keys, dim=-1) - 1).square().mean()
+    if len(keys) == 1:
+        return lengths
+    unit = F.normalize(keys, dim=-1)
+    first, second = torch.triu_indices(len(keys), len(keys), 1)
+    return (unit[first] * unit[second]).sum(-1).square().mean() + lengths
+
+
+EXTRA_LOSSES: dict[str, ExtraLoss] = {
+    "contrastive": contrastive,
+    "orthogonality": orthogonality,
+    "key_orthonormality": key_orthonormality,
+}

@@ -1,0 +1,176 @@
+"""What a user would have tried first, and how well it does: `datamux train` prints it beside its own score.
+
+These are the majority class, TF-IDF with a linear model, and a linear model on the sentence vectors of a pretrained
+encoder. Each takes seconds.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+from datamux.hub.loading import load_tokenizer
+from datamux.tasks.examples import Examples
+from datamux.tasks.labels import Labels
+
+logger = logging.getLogger(__name__)
+MOST_ROWS = 20_000  # a linear model learns from at most this many rows: more take long and change little
+BATCH_TOKENS = 4096
+Score = Callable[[Any, Any, Labels], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A simple way to answer, and its score on the held-out rows."""
+
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class FittedRival:
+    """A simple way to answer that has seen the training rows: `logits` answers rows, (i c), or (i l c) for tags."""
+
+    name: str
+    logits: Callable[[Examples], Any]
+
+
+def simple_rivals(
+    train: Examples, held_out: Examples, labels: Labels, score: Score, *, encoder: str = ""
+) -> list[Rival]:
+    """The scores of simple ways on `held_out`. `encoder` names a pretrained encoder, if there is one."""
+    truth = _truth(held_out, labels)
+    fitted = fit_rivals(train, labels, encoder=encoder)
+    return [Rival(rival.name, score(rival.logits(held_out), truth, labels)["score"]) for rival in fitted]
+
+
+def fit_rivals(train: Examples, labels: Labels, *, encoder: str = "", most_rows: int = MOST_ROWS) -> list[FittedRival]:
+    """Simple ways to answer, fitted to the training rows. `encoder` names a pretrained encoder, if there is one.
+
+    TF-IDF sees at most `most_rows` rows; an encoder, which is slower, sees at most `MOST_ROWS`.
+    """
+    if isinstance(train.texts[0], list):
+        return [_most_frequent_tags(train, labels)]
+    some = train.first(most_rows)
+    known = np.asarray(some.encoded_labels(labels))
+    found = [FittedRival(_constant_name(labels), lambda rows: _constant(known, len(rows), labels))]
+    found.append(_linear_rival("TF-IDF with a linear model", _tfidf(_joined(some)), some, known, labels))
+    if encoder:
+        fewer = some.first(MOST_ROWS)
+        vectors = SentenceVectors(encoder)
+        found.append(_linear_rival("sentence vectors with a linear model", vectors, fewer, known[: len(fewer)], labels))
+    return found
+
+
+def _linear_rival(name: str, way: Callable[[Examples], Any], some: Examples, known: Any, labels: Labels) -> FittedRival:
+    answers = _linear(labels).fit(way(some), known)
+    return FittedRival(name, lambda rows: _as_logits(answers, way(rows), labels))
+
+
+def _truth(rows: Examples, labels: Labels) -> Any:
+    """(i), or (i l) padded with -100 for tags."""
+    truth = rows.encoded_labels(labels)
+    if not isinstance(rows.texts[0], list):
+        return np.asarray(truth)
+    padded = np.full((len(truth), max(map(len, truth))), -100)
+    for row, tags in enumerate(truth):
+        padded[row, : len(tags)] = tags
+    return padded
+
+
+def _joined(examples: Examples) -> list[str]:
+    if examples.pairs is None:
+        return list(examples.texts)
+    return [f"{text} [SEP] {pair}" for text, pair in zip(examples.texts, examples.pairs, strict=True)]
+
+
+def _constant_name(labels: Labels) -> str:
+    return "the mean" if labels.problem == "regression" else "the most frequent label"
+
+
+def _constant(known: Any, rows: int, labels: Labels) -> Any:
+    """The same answer for every row, as logits."""
+    if labels.problem == "regression":
+        return np.full(rows, known.mean())
+    if labels.problem == "multi_label_classification":
+        return np.tile(known.mean(0) - 0.5, (rows, 1))
+    return np.tile(np.bincount(known, minlength=len(labels.names)), (rows, 1))
+
+
+def _tfidf(seen: Sequence[str]) -> Callable[[Examples], Any]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=1, token_pattern=r"(?u)\b\w+\b|[?!]")
+    words.fit(seen)
+    return lambda rows: words.transform(_joined(rows))
+
+
+def _linear(labels: Labels) -> Any:
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.multiclass import OneVsRestClassifier
+
+    if labels.problem == "regression":
+        return Ridge()
+    logistic = LogisticRegression(C=10.0, max_iter=1000)
+    return OneVsRestClassifier(logistic) if labels.problem == "multi_label_classification" else logistic
+
+
+def _as_logits(answers: Any, rows: Any, labels: Labels) -> Any:
+    """(i c), as our own models give them. A class that has no row in the training part never wins."""
+    if labels.problem == "regression":
+        return answers.predict(rows)
+    if labels.problem == "multi_label_classification":
+        return answers.decision_function(rows)
+    logits = np.full((rows.shape[0], len(labels.names)), -np.inf)
+    logits[:, answers.classes_] = answers.predict_log_proba(rows)
+    return logits
+
+
+class SentenceVectors:
+    """The mean of a pretrained encoder's states over the tokens of each text, of length one: (i d)."""
+
+    def __init__(self, encoder: str) -> None:
+        self.model = AutoModel.from_pretrained(encoder, dtype=torch.float32).eval()
+        self.tokenizer = load_tokenizer(encoder)
+
+    @torch.inference_mode()
+    def __call__(self, rows: Examples) -> Any:
+        texts = _joined(rows)
+        limit = min(self.tokenizer.model_max_length, 256)
+        encoded = self.tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
+        vectors = np.zeros((len(texts), self.model.config.hidden_size), dtype=np.float32)
+        order = sorted(range(len(texts)), key=lambda row: len(encoded[row]))
+        while order:
+            some = order[-max(1, BATCH_TOKENS // len(encoded[order[-1]])) :]
+            order = order[: -len(some)]
+            batch = self.tokenizer.pad({"input_ids": [encoded[row] for row in some]}, return_tensors="pt")
+            states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"].unsqueeze(-1)
+            pooled = (states * mask).sum(1) / mask.sum(1)
+            vectors[some] = torch.nn.functional.normalize(pooled, dim=-1).numpy()
+        return vectors
+
+
+def _most_frequent_tags(train: Examples, labels: Labels) -> FittedRival:
+    """For a tagger. A word that was never seen gets the most frequent tag of all."""
+    seen: dict[str, Counter[int]] = defaultdict(Counter)
+    every: Counter[int] = Counter()
+    for words, tags in zip(train.texts, train.encoded_labels(labels), strict=True):
+        for word, tag in zip(words, tags, strict=True):
+            seen[word][tag] += 1
+            every[tag] += 1
+    usual = every.most_common(1)[0][0]
+    best = {word: tags.most_common(1)[0][0] for word, tags in seen.items()}
+
+    def logits(rows: Examples) -> Any:
+        found = np.zeros((len(rows), max(map(len, rows.texts)), len(labels.names)))
+        for row, words in enumerate(rows.texts):
+            for place, word in enumerate(words):
+                found[row, place, best.get(word, usual)] = 1
+        return found
+
+    return FittedRival("each word's most frequent tag", logits)

@@ -1,0 +1,89 @@
+"""Is the trained model better than what its user would have tried first? The answer in one line, and as JSON.
+
+The held-out rows decided when training stopped, so the score on them flatters our model by a little. The simple rivals
+have no such help.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from datamux.evaluate.evaluate_model import default_sizes, load_rows
+from datamux.evaluate.quality import Quality, measure_quality, score
+from datamux.inference.loading import load_runtime
+from datamux.tasks.task import Task
+from datamux.train.data import task_examples
+from datamux.train.recipe import Recipe
+from datamux.train.simple_rivals import Rival, simple_rivals
+from datamux.zoo import find_model
+
+FILE = "held_out.json"  # beside the model
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Our scores on the held-out rows at each group size, and those of simple rivals."""
+
+    ours: list[Quality]
+    rivals: list[Rival]
+
+    @property
+    def best_rival(self) -> Rival:
+        return max(self.rivals, key=lambda rival: rival.score)
+
+    @property
+    def better_up_to(self) -> int:
+        """The largest group size at which our model beats every rival at this size and all smaller ones; 0: at none."""
+        largest = 0
+        for quality in self.ours:
+            if quality.score <= self.best_rival.score:
+                break
+            largest = quality.group_size
+        return largest
+
+    def __str__(self) -> str:
+        metric = self.ours[0].metric
+        rows = self.ours[0].rows
+        sizes = [quality for quality in self.ours if quality.group_size in (1, self.ours[-1].group_size)]
+        scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes)
+        rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
+        return f"{metric} on {rows:,} held-out rows: {scores}. For comparison: {rivals}.\n{self._advice()}"
+
+    def _advice(self) -> str:
+        largest, best = self.better_up_to, self.best_rival
+        if largest == self.ours[-1].group_size:
+            return f"It is better than all of these at every group size up to {largest}."
+        name = best.name[0].upper() + best.name[1:]
+        advice = f"{name} is as good or better, and is trained in seconds: use that"
+        if largest:
+            return f"It is better than all of these at up to {_per_pass(largest)}. Beyond that: {advice}."
+        return f"THIS MODEL IS NOT BETTER. {advice}, or start from a pretrained encoder (--start minilm)."
+
+    def as_dict(self) -> dict[str, object]:
+        return {"ours": [asdict(q) for q in self.ours], "rivals": [asdict(rival) for rival in self.rivals]}
+
+
+def judge(model: Path, recipe: Recipe, task: Task, data_dir: str | None = None) -> Verdict:
+    """Compare a trained model with simple rivals on the held-out rows, and save the verdict beside the model."""
+    train, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
+    rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder())
+    runtime, config, _ = load_runtime(str(model))
+    rows, known = load_rows(str(model), config, task, held_out)
+    ours = measure_quality(runtime, rows, known, group_sizes=default_sizes(runtime.num_instances))
+    verdict = Verdict(ours, rivals)
+    (model / FILE).write_text(json.dumps(verdict.as_dict(), indent=2))
+    return verdict
+
+
+def _encoder() -> str:
+    """The pretrained encoder that is at hand: MiniLM if it is installed. Nothing is downloaded for a comparison."""
+    found = find_model("minilm")
+    return found if Path(found).is_dir() else ""
+
+
+def _per_pass(group_size: int) -> str:
+    return "one text per pass" if group_size == 1 else f"{group_size} texts per pass"
+
+
+def _shown(value: float, metric: str) -> str:
+    return f"{-value:.4g}" if metric == "mse" else f"{value:.1%}"

@@ -1,0 +1,1 @@
+"""The paper's image experiments: where digits come from, the networks, and how they are trained and scored."""
