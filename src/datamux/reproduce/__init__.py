@@ -1,1 +1,1 @@
-"""The paper's MNIST figures: what is in each, how to run it, what came out, and what the paper says."""
+"""Every experiment, the paper's and our own: a catalogue of them, one runner, their records, and the figures."""

@@ -1,1 +1,0 @@
-"""The generated pages and tables, one kind a file, from the committed run records."""

@@ -1,0 +1,19 @@
+"""The models in the package: the distilled models of four layers, packed in half precision, then scored."""
+
+from typing import Any
+
+from datamux.reproduce.experiment import Experiment
+
+
+def _packaged(name: str, kind: Any, model: str, task: str, n: int, *options: str) -> Experiment:
+    about: dict[str, Any] = {"family": "distilled", "n": n, "task": task, "options": options, "groupings": 8}
+    return Experiment("packaged-models", name, kind, settings={"model": model}, **about)
+
+
+PACKAGED = (
+    _packaged("sentiment", "package", "{sst2/distilled-n20}", "sst2", 20),
+    _packaged("sentiment-plain", "package", "{sst2/distilled-plain}", "sst2", 1),
+    _packaged("ner", "package", "{conll2003/distilled-n20}", "conll2003", 20),
+    _packaged("ner-plain", "package", "{conll2003/distilled-plain}", "conll2003", 1),
+    _packaged("sentiment-filler-repeat", "evaluate", "sentiment", "sst2", 20, "--filler", "repeat"),
+)

@@ -1,0 +1,15 @@
+"""Files of texts that other experiments need: texts for a teacher to label, and data sets as a user's own file."""
+
+from datamux.reproduce.experiment import Experiment
+
+TEXTS = (
+    *(
+        Experiment("texts", task, "texts", settings={"encoder": "{encoder}", "suffix": suffix})
+        for task, suffix in (("sst2", ".txt"), ("conll2003", ".txt"), ("qqp", ".jsonl"))
+    ),
+    *(
+        Experiment("texts", f"{data}-{split}", "texts", settings={"data": data, "split": split, "suffix": suffix})
+        for data, suffix in (("banking77", ".csv"), ("wnut17", ".jsonl"))
+        for split in ("train", "test")
+    ),
+)

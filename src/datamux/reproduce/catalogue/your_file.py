@@ -1,0 +1,33 @@
+"""A file of your own, as in the quickstart: one command, no recipe. Tried on banking77 (77 labels) and WNUT-17 (tags).
+
+Beside the mixed model stand the plain one and two smaller plain ones that learn from it.
+"""
+
+from typing import Any
+
+from datamux.reproduce.experiment import Experiment
+
+COLUMNS = {
+    "banking77": ("--text", "text", "--label", "label"),
+    "wnut17": ("--text", "tokens", "--label", "ner_tags"),
+}
+
+
+def _yours(data: str, name: str, n: int = 1, settings: dict[str, Any] = {}) -> Experiment:  # noqa: B006
+    files: dict[str, Any] = {"task": f"{{texts/{data}-test}}", "train_file": f"{{texts/{data}-train}}"}
+    recipe = "small/your-file" if n > 1 else "small/your-file-plain"
+    about: dict[str, Any] = {"family": "your-file", "n": n, "columns": COLUMNS[data]}
+    return Experiment("your-file", f"{data}-{name}", "train", recipe, settings, **about, **files)
+
+
+def _smaller(data: str, layers: int) -> Experiment:
+    plain = f"{{your-file/{data}-plain}}"
+    teacher = {"model.tokenizer": plain, "task.teacher": plain, "task.distill_logits": 0.7}
+    return _yours(data, f"plain-{layers}l-256h", settings={"model.layers": layers} | teacher)
+
+
+YOUR_FILE = tuple(
+    experiment
+    for data in COLUMNS
+    for experiment in (_yours(data, "plain"), _smaller(data, 1), _smaller(data, 0), _yours(data, "n10", 10))
+)

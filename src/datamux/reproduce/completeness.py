@@ -1,0 +1,78 @@
+"""Whether a record may be committed: it belongs to an experiment and has that experiment's settings.
+
+Image records must also be of MNIST, by the present version of the code, with every series at every size and seed.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from datamux.reproduce.catalogue import EXPERIMENTS
+from datamux.reproduce.experiment import IMAGES, REFERENCE, Experiment, settings_of
+from datamux.reproduce.image_measurements import PICTURED, timed_series
+from datamux.reproduce.image_runs import VERSION
+from datamux.reproduce.records import Record
+from datamux.reproduce.torch_again import POINTS
+from datamux.vision.digits import MNIST
+
+DATA = {"source": MNIST, "train": 60_000, "test": 10_000}
+
+
+def problems(record: Record) -> list[str]:
+    """What is wrong with a record that was read from a file; nothing, if it may be committed."""
+    experiment = EXPERIMENTS.get(record.get("experiment", ""))
+    if experiment is None:
+        return [f"{record.get('experiment')!r} is not an experiment of the catalogue"]
+    check = _image_problems if experiment.kind in IMAGES else _text_problems
+    return list(check(record, experiment))
+
+
+def _text_problems(record: Record, experiment: Experiment) -> Iterator[str]:
+    if record["variant"] != json.loads(json.dumps(experiment.variant)):
+        yield f"its variant is not that of {experiment.id}"
+    if record["seed"] not in experiment.seeds:
+        yield f"its seed is {record['seed']}, not one of {list(experiment.seeds)}"
+    if experiment.kind == "train":
+        if record["recipe"]["run"]["seed"] != record["seed"]:
+            yield f"its recipe has seed {record['recipe']['run']['seed']}, not {record['seed']}"
+        for place, wanted in experiment.settings.items():
+            found = _setting(record["recipe"], place, wanted)
+            if found != wanted and not (isinstance(wanted, str) and REFERENCE.search(wanted) and found):
+                yield f"{place} is {found!r}, not {wanted!r}"
+
+
+def _setting(recipe: dict[str, Any], place: str, wanted: Any) -> Any:
+    """The value of a setting, such as "task.steps". Older records lack some settings, which were off."""
+    section, _, key = place.partition(".")
+    return recipe[section].get(key, type(wanted)())
+
+
+def _image_problems(record: Record, experiment: Experiment) -> Iterator[str]:
+    kind = experiment.kind
+    if record["data"] != DATA:
+        yield f"its data are {record['data']}, not {DATA}"
+    if kind in ("images", "picture"):
+        yield from _setting_problems(record, experiment)
+    if kind == "pca":
+        return
+    series = timed_series() if kind == "image speed" else {s.name: s for s in experiment.series}
+    wanted = set(POINTS) if kind == "torch again" else {(name, n) for name, s in series.items() for n in s.sizes}
+    seeds: dict[tuple[str, int], list[int]] = {}
+    for row in record["rows" if kind == "picture" else "results"]:
+        seeds.setdefault((row["series"], row["n"]), []).append(row.get("seed", 0))
+    yield from (f"{name!r} at N = {n} is missing" for name, n in sorted(wanted - seeds.keys()))
+    yield from (f"{name!r} at N = {n} is not part of the figure" for name, n in sorted(seeds.keys() - wanted))
+    if kind == "picture" and len(record["results"]) != PICTURED:
+        yield f"it has {len(record['results'])} groups, not {PICTURED}"
+    if kind == "images":
+        every = list(experiment.seeds)
+        yield from (f"{s!r} at N = {n} has seeds {f}, not {every}" for (s, n), f in seeds.items() if sorted(f) != every)
+
+
+def _setting_problems(record: Record, experiment: Experiment) -> Iterator[str]:
+    version, wanted, found = record.get("version"), settings_of(experiment.series), record["recipe"]
+    if version != VERSION:
+        yield f"its code is of version {version}, not {VERSION}"
+    for name in dict.fromkeys((*wanted, *found)):
+        if found.get(name) != wanted.get(name):
+            yield f"the settings of {name!r} are not the figure's"

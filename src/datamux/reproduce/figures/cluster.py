@@ -1,0 +1,29 @@
+"""Files on a cluster: the measured runs, and what a billion texts cost by the model of cost."""
+
+from datamux.cluster.cost import billion_table, efficiency_of, measured_table
+from datamux.reproduce.figures.titles import table
+from datamux.reproduce.records import Groups, Record
+
+
+def cluster_section(groups: Groups) -> list[str]:
+    """The measured runs, as `datamux reproduce --show cluster` prints them."""
+    lines: list[str] = []
+    for name, (record,) in groups.items():
+        lines += [f"## Files on Ray (`{name}`)", "", *measured_lines(record), ""]
+    return lines[:-1]
+
+
+def measured_lines(record: Record) -> list[str]:
+    settings, hardware = record["settings"], record["hardware"]
+    return [
+        f"`{settings['model']}` on {hardware['cores']} cores ({hardware['cpu']}), Ray {settings['ray']}, "
+        f"texts of {settings['task']}, {settings['bytes_per_text']:.0f} bytes of JSON per text:",
+        "",
+        *table(*measured_table(record)),
+    ]
+
+
+def billion_lines(record: Record | None) -> list[str]:
+    """The table of a billion texts; `record` has the measured efficiency."""
+    how = "measured" if record else "assumed: it is not measured yet"
+    return [f"Efficiency {efficiency_of(record):.0%} ({how}).", "", *table(*billion_table(record))]

@@ -1,0 +1,78 @@
+"""Accuracy against throughput: one table per task, with everything that was measured side by side."""
+
+from dataclasses import asdict
+
+from datamux.evaluate.frontier import Point, mark_best
+from datamux.reproduce.figures.titles import TITLES, table
+from datamux.reproduce.records import Groups, Record
+
+RIVALS = {  # by how their names begin
+    "small 4L": "The small models of 4L/256H are trained from scratch; they are older, and worse, than the models that "
+    "are in the package now.",
+    "small 1L": "1L/64H is a plain model with the same teacher.",
+    "words alone": "`words alone` is the mean of word vectors and a head, without any layer; a plain 4L/256H is its "
+    "teacher.",
+}
+
+
+def frontier_section(groups: Groups) -> list[str]:
+    """Everything beside a pretrained encoder that is cut to fewer layers."""
+    lines = []
+    for task, (record,) in groups.items():
+        names = [r["model"] for r in record["results"]]
+        rivals = [about for start, about in RIVALS.items() if any(name.startswith(start) for name in names)]
+        about = [
+            "Everything ran in one process, in turn, from texts to answers, each model at its best batch size. A star: "
+            "nothing else is both faster and better.",
+            "Models named after a number of layers are one pretrained encoder with its upper layers cut off, "
+            "fine-tuned with the same teacher.",
+            *rivals,
+            "int8 is ONNX Runtime's dynamic quantisation.",
+        ]
+        lines += _section(f"Should you use it? {TITLES[task]}", about, record, f"frontier-{task}.png")
+    return lines[:-1]
+
+
+def distilled_frontier_section(groups: Groups) -> list[str]:
+    """Small models with the same teacher and texts: four layers, mixed or not, beside fewer layers."""
+    lines = []
+    for task, (record,) in groups.items():
+        tags = task == "conll2003"
+        about = [
+            "Small models of our own with one teacher, a fine-tuned MiniLM. "
+            f"{'The plain models' if tags else 'All of them'} learn from one set of texts, most of them labelled only "
+            "by the teacher.",
+            "Four layers of 256, plain and mixed, stand beside plain models of one layer and of none (`words alone`). "
+            "They ran from texts to answers, in fp32, in turn, each at its best batch size. A star: nothing else here "
+            "is both faster and better.",
+            *(["The mixed tagger learned only from the task's rows: with the other texts it came out worse."] * tags),
+        ]
+        title = f"Should you use it, from scratch? {TITLES[task]}"
+        lines += _section(title, about, record, f"frontier-distilled-{task}.png")
+    return lines[:-1]
+
+
+def _section(title: str, about: list[str], record: Record, picture: str) -> list[str]:
+    many = record["evaluation"]["groupings"]
+    scores = (
+        f"Scores were measured here, in the engine of the row, over {many} random grouping{'s'[: many != 1]}: they "
+        "differ by some tenths from those above (bf16, three groupings)."
+    )
+    advice = [record["recommendation"]["line"], ""] if "recommendation" in record else []
+    shown = [f"![Accuracy against throughput]({picture})", ""]
+    return [f"## {title}", "", *about, scores, "", *shown, *advice, *frontier_table(record), ""]
+
+
+def frontier_table(record: Record) -> list[str]:
+    """Every point, the slowest first, after the one that all are compared with."""
+    known = "steps" in record["results"][0]  # how each model was trained on the task
+    rows = []
+    several = len({r["engine"] for r in record["results"]}) > 1
+    points = [asdict(point) for point in mark_best([Point(**r) for r in record["results"]])]
+    for r in [points[0], *sorted(points[1:], key=lambda r: r["ratio"])]:
+        name = r["model"] + (f", {r['engine']}" * several) + (f", {r['group_size']} per pass" * (r["group_size"] > 1))
+        ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
+        cells = [name, f"{100 * r['score']:.1f}", f"{r['drop']:.1f}", f"{r['rate']:,.0f}", ratio, "*" * r["best"]]
+        rows.append(cells + [r["steps"] or "", r["learning_rate"] or ""] * known)
+    titles = ["", "score", "points lost", "instances/s", "against the first (lowest to highest)", ""]
+    return table(titles + ["steps", "learning rate"] * known, rows)

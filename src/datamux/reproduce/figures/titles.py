@@ -1,0 +1,43 @@
+"""What the tables share: markdown, the names of tasks, training time, and whether an aim was met."""
+
+from collections.abc import Iterable, Sequence
+
+from datamux.reproduce.records import Record
+
+TITLES = {
+    "sst2": "SST-2, validation and test together",
+    "conll2003": "CoNLL-2003, test",
+    "qqp": "QQP, a subset of 20,000 rows",
+    "qnli": "QNLI, a subset of 5,463 rows",
+    "mnli": "MNLI, a subset of 9,815 rows",
+    "banking77": "banking77, test",
+    "your-file": "A file of your own, from scratch: banking77 (77 labels) and WNUT-17 (tags), test",
+    "retrieval": "Retrieval on held-out Wikipedia",
+    "mini-retrieval": "Mini scale: retrieval on held-out Wikipedia",
+    "mini-sst2": "Mini scale: SST-2, validation and test together",
+    "mini-conll2003": "Mini scale: CoNLL-2003, test",
+    "mini-qqp": "Mini scale: QQP, validation",
+    "mini-mnli": "Mini scale: MNLI, validation (matched)",
+    "mini-qnli": "Mini scale: QNLI, validation",
+}
+
+
+def paragraphs(*texts: str) -> list[str]:
+    """Lines of markdown with an empty one after each text."""
+    return [line for text in texts for line in (text, "")]
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """A table in markdown."""
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (titles, *rows)]
+    return [lines[0].replace("|  |", "| |"), "|---" * len(titles) + "|", *lines[1:]]
+
+
+def minutes(record: Record) -> float:
+    """Training time, all stages together."""
+    return float(sum(stage["seconds"] for stage in record["training"]) / 60)
+
+
+def missed(by: float, digits: int, unit: str = "") -> str:
+    """Whether an aim was met, given by how much the measurement falls short of it."""
+    return "met" if by <= 0 else f"missed by {by:.{digits}f}{unit}"

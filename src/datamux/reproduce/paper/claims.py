@@ -1,0 +1,245 @@
+"""Every claim of the paper as data: what it says, where, and the rule that computes the verdict from records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from datamux.reproduce.paper import image_rules, rules
+from datamux.reproduce.paper.verdict import Verdict
+
+Part = Literal["results", "analysis", "theory", "images", "appendix"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`figure` is the name of the figure (or of the experiment) that shows it."""
+
+    name: str
+    part: Part
+    where: str
+    statement: str
+    figure: str
+    rule: Callable[[], Verdict]
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.rule()
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "mnli-drop",
+        "results",
+        "Abstract",
+        "On MNLI, 20 texts per pass cost less than 2 points and 40 less than 4.",
+        "tasks",
+        partial(rules.task_drop, "mnli", at_most=4.0),
+    ),
+    Claim(
+        "sst2-drop",
+        "results",
+        "Introduction",
+        "On SST-2, 40 texts per pass cost only 2 points.",
+        "tasks",
+        rules.sentiment_at_40,
+    ),
+    Claim(
+        "easy-tasks",
+        "results",
+        "(R1)",
+        "On QQP, SST-2 and QNLI the score hardly falls with N.",
+        "tasks",
+        rules.easy_tasks,
+    ),
+    Claim(
+        "hard-tasks",
+        "results",
+        "(R1)",
+        "On MNLI and NER the score falls by 10 to 15 points at N = 40: there is a trade-off.",
+        "tasks",
+        rules.hard_tasks,
+    ),
+    Claim("small-n", "results", "(R1)", "Small N (2, 5) may even improve the score.", "tasks", rules.small_n),
+    Claim(
+        "ortho-or-hadamard",
+        "results",
+        "(R1)",
+        "Ortho or Hadamard: the choice does not matter.",
+        "tasks",
+        rules.ortho_or_hadamard,
+    ),
+    Claim(
+        "retrieval",
+        "results",
+        "(R2)",
+        "Retrieval accuracy is nearly 100% up to N = 20 for every multiplexer and demultiplexer.",
+        "retrieval-accuracy",
+        rules.retrieval,
+    ),
+    Claim(
+        "upper-bound",
+        "results",
+        "(R2)",
+        "Retrieval accuracy is a soft upper bound for how many instances a task can take.",
+        "retrieval-accuracy",
+        rules.upper_bound,
+    ),
+    Claim(
+        "throughput",
+        "results",
+        "Abstract, (R3)",
+        "11x the throughput at N = 20 and 18x at N = 40 (12L/768H).",
+        "throughput",
+        rules.throughput,
+    ),
+    Claim(
+        "prefix-cost",
+        "results",
+        "(R3)",
+        "The gain is less than N because the prefix makes the sequence longer.",
+        "throughput",
+        rules.prefix_cost,
+    ),
+    Claim(
+        "warm-up-needed",
+        "results",
+        "Section 3.3",
+        "Without the retrieval warm-up, Transformers fail to converge.",
+        "task-ablation",
+        rules.warmup_needed,
+    ),
+    Claim(
+        "training-time",
+        "results",
+        "Introduction",
+        "Training time to convergence grows almost linearly with N.",
+        "growth",
+        rules.training_time,
+    ),
+    Claim("heads", "analysis", "(A1)", "The number of attention heads does not matter.", "heads", rules.heads),
+    Claim(
+        "smaller-models",
+        "analysis",
+        "(A2)",
+        "Smaller models can also multiplex up to N = 20 with competitive scores.",
+        "smaller-models",
+        rules.smaller_models,
+    ),
+    Claim(
+        "smaller-throughput",
+        "analysis",
+        "(A2)",
+        "Smaller models at N = 20 give 25x the throughput, more than the full model at N = 40.",
+        "throughput",
+        rules.smaller_throughput,
+    ),
+    Claim(
+        "indices",
+        "analysis",
+        "(A3)",
+        "Scores differ more between indices as N grows: about 10 points at N = 40.",
+        "indices",
+        rules.indices,
+    ),
+    Claim(
+        "robust",
+        "analysis",
+        "(A4)",
+        "The representation of a text is robust to the texts that it is mixed with.",
+        "anchors",
+        rules.robust,
+    ),
+    Claim(
+        "construction",
+        "theory",
+        "Section 4.4",
+        "Attention can be constructed that processes N sequences in independent subspaces.",
+        "theory",
+        rules.construction,
+    ),
+    Claim(
+        "scores-average",
+        "theory",
+        "Section 4.4",
+        "Without one head per sequence, a head averages the attention scores of all sequences.",
+        "theory",
+        rules.scores_average,
+    ),
+    Claim(
+        "existence-only",
+        "theory",
+        "Section 4.4",
+        "The construction is an existence proof: it does not explain what trained models do.",
+        "theory",
+        rules.existence_only,
+    ),
+    Claim("pca", "images", "Appendix", "50 components hold 86.54% of the variance.", "mnist-pca", image_rules.pca),
+    Claim("mlp", "images", "Section 5", "The MLP takes N = 8: about 78% with Ortho.", "mnist-mlp", image_rules.mlp),
+    Claim("cnn", "images", "Section 5", "The CNN with Ortho has about 56% at N = 8.", "mnist-cnn", image_rules.cnn),
+    Claim(
+        "nonlinear",
+        "images",
+        "Section 5",
+        "The CNN with nonlinear maps stays above 80% up to N = 4.",
+        "mnist-cnn",
+        image_rules.nonlinear,
+    ),
+    Claim(
+        "rotation",
+        "images",
+        "Appendix",
+        "Rotations work for N = 2 and fail beyond.",
+        "mnist-cnn-kernels",
+        image_rules.rotation,
+    ),
+    Claim(
+        "mosaic",
+        "images",
+        "Appendix",
+        "In a mosaic the CNN answers only one of the images.",
+        "mnist-cnn-kernels",
+        image_rules.mosaic,
+    ),
+    Claim("seeds", "appendix", "Appendix", "Scores vary little between seeds, at every N.", "seeds", rules.seeds),
+    Claim(
+        "learned-keys",
+        "appendix",
+        "Appendix",
+        "Learned keys are no better than fixed Gaussian ones.",
+        "keys",
+        rules.learned_keys,
+    ),
+    Claim(
+        "binary-keys",
+        "appendix",
+        "Appendix",
+        "Binary keys fail for large N (beyond 10 of 768 dimensions).",
+        "keys",
+        rules.binary_keys,
+    ),
+    Claim(
+        "mlp-demultiplexer",
+        "appendix",
+        "Appendix",
+        "MLP demultiplexing is slightly worse than the prefix, and unstable.",
+        "mlp-demultiplexer",
+        rules.mlp_demultiplexer,
+    ),
+    Claim(
+        "sizes",
+        "appendix",
+        "Appendix",
+        "Smaller plain models are competitive: the base model is larger than these tasks need.",
+        "sizes",
+        rules.sizes,
+    ),
+    Claim(
+        "memory",
+        "appendix",
+        "Appendix",
+        "Memory grows linearly with N, to about 4x at N = 40 (60 rows per batch).",
+        "memory-overhead",
+        rules.memory,
+    ),
+)

@@ -1,0 +1,73 @@
+"""A figure of the paper as data: which records make which line, and where the paper has it.
+
+Its rows have the columns series, n, metric, value, spread, seeds and paper. Values are percent, and spreads are over
+seeds, if a figure does not say otherwise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+from datamux.reproduce.catalogue import EXPERIMENTS
+from datamux.reproduce.records import Record, has_record, recorded
+
+COLUMNS = ("series", "n", "metric", "value", "spread", "seeds", "paper")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a line: the score of an experiment at n texts per pass (or at `group_size`, if n is a size)."""
+
+    series: str
+    n: int
+    metric: str
+    experiment: str
+    group_size: int | None = None
+    paper: float | None = None
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """`where` is its place in the paper. `experiments` are what has to be run for it. `x` names the axis."""
+
+    name: str
+    where: str
+    title: str
+    experiments: tuple[str, ...]
+    rows: Callable[[], list[Row]]
+    x: str = "texts per pass (N)"
+
+    @property
+    def record(self) -> str:
+        """Whether its records are in the package: yes, in part, or no."""
+        found = [has_record(name) for name in self.experiments]
+        return "yes" if all(found) else "in part" if any(found) else "no"
+
+
+def row(
+    series: str, n: int, metric: str, value: float, spread: float = 0.0, seeds: int = 1, paper: float | None = None
+) -> Row:
+    return dict(zip(COLUMNS, (series, n, metric, value, spread, seeds, paper), strict=True))
+
+
+def score_rows(points: Sequence[Point], given: Mapping[str, list[Record]] | None = None) -> list[Row]:
+    """The scores of the points that have a record: one of those `given` by experiment, or of those in the package."""
+    rows = []
+    for point in points:
+        k = point.n if point.group_size is None else point.group_size
+        records = recorded(EXPERIMENTS[point.experiment]) if given is None else given[point.experiment]
+        results = [r for record in records for r in record["results"]]
+        scores = [100 * r["score"] for r in results if r["group_size"] == k]
+        if scores:
+            rows.append(
+                row(point.series, point.n, point.metric, fmean(scores), pstdev(scores), len(scores), point.paper)
+            )
+    return rows
+
+
+def of_points(name: str, where: str, title: str, points: Sequence[Point], **more: Any) -> PaperFigure:
+    """A figure of scores."""
+    experiments = tuple(dict.fromkeys(point.experiment for point in points))
+    return PaperFigure(name, where, title, experiments, lambda: score_rows(points), **more)

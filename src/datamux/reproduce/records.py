@@ -1,0 +1,44 @@
+"""The records of experiments that come with the package."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from datamux.evaluate.records import read_record
+from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
+from datamux.reproduce.experiment import Experiment
+
+RESULTS = Path(str(resources.files("datamux.reproduce"))) / "results"
+Record = dict[str, Any]
+Groups = dict[str, list[Record]]  # the records of a figure, one per seed, by the names of their experiments
+
+
+def recorded(experiment: Experiment) -> list[Record]:
+    """The records of an experiment that come with the package, one per seed."""
+    files = [RESULTS / experiment.file_name(seed) for seed in experiment.recorded_seeds]
+    return [read_record(file) for file in files if file.is_file()]
+
+
+def recorded_by_name(name: str) -> list[Record]:
+    """`recorded`, for an experiment by its name."""
+    return recorded(get_experiment(name))
+
+
+def records_of(figure: str) -> Groups:
+    """The records of a figure that come with the package, in the order of the catalogue."""
+    groups = {e.name: recorded(e) for e in EXPERIMENTS.values() if e.figure == figure}
+    return {name: records for name, records in groups.items() if records}
+
+
+def has_record(name: str) -> bool:
+    """Whether the package has a record of an experiment."""
+    experiment = get_experiment(name)
+    return any((RESULTS / experiment.file_name(seed)).is_file() for seed in experiment.recorded_seeds)
+
+
+def committed(name: str) -> Record:
+    """The record of an experiment that comes with the package; of several seeds the first."""
+    records = recorded(get_experiment(name))
+    if not records:
+        raise FileNotFoundError(f"{name} has no committed record yet; run it: datamux reproduce {name}")
+    return records[0]
