@@ -1,0 +1,54 @@
+"""One run of a file job in a process of its own, so that its time and memory are not mixed up with those of others.
+
+`python -m datamux.cluster.measured_run JSON` prints what it took as the last line, as JSON.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LOCAL, RAY = "local", "ray"
+
+
+def measured_run(engine: str, model: str, source: str, output: str, workers: int, group_size: int) -> dict[str, Any]:
+    """Seconds of everything and of the work itself, rows, and the peak memory of this process in megabytes."""
+    before = time.perf_counter()
+    work = _on_ray if engine == RAY else _here
+    rows, working = work(model, source, output, workers, group_size)
+    return {"rows": rows, "seconds": time.perf_counter() - before, "working": working, "driver_mb": peak_mb()}
+
+
+def _here(model: str, source: str, output: str, workers: int, group_size: int) -> tuple[int, float]:
+    import torch
+
+    from datamux.inference.files import predict_file
+    from datamux.inference.predictor import load
+
+    torch.set_num_threads(workers)
+    predictor = load(model)
+    before = time.perf_counter()
+    done = predict_file(predictor, Path(source), Path(output + ".jsonl"), group_size=group_size)
+    return done.rows, time.perf_counter() - before
+
+
+def _on_ray(model: str, source: str, output: str, workers: int, group_size: int) -> tuple[int, float]:
+    from datamux.cluster.file_job import Workers, predict_files
+    from datamux.cluster.manifest import Settings, fingerprint_of
+
+    settings = Settings(model, group_size=group_size, format="jsonl", fingerprint=fingerprint_of(model))
+    done = predict_files(source, output, settings, Workers(concurrency=workers))
+    return done.rows, done.ended - done.began
+
+
+def peak_mb() -> float:
+    """The most memory that this process has had."""
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured_run(**json.loads(sys.argv[1]))))

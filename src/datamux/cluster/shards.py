@@ -1,0 +1,92 @@
+"""Cuts the input into shards: pieces that one worker answers in one go. Reads no rows, only sizes."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from datamux.cluster.sources import SourceFile, open_place
+from datamux.tasks.files import need_pyarrow
+
+LARGEST, SMALLEST = 8 << 20, 256 << 10  # bytes of a shard, unless the caller chooses
+SHARDS_PER_WORKER = 4  # of a small input, so that all workers end at about the same time
+FOOTERS = 16  # parquet footers that are read at once
+WHOLE, BYTES, ROWS = "whole", "bytes", "rows"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A piece of a file: all of it, the lines that begin within a range of bytes, or a range of rows."""
+
+    number: int
+    url: str
+    cut: str
+    start: int
+    stop: int
+    size: int  # in bytes, for the progress bar
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:06d}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def shard_size(files: Sequence[SourceFile], workers: int) -> int:
+    """How many bytes a shard should have."""
+    total = sum(file.size for file in files)
+    return max(SMALLEST, min(LARGEST, total // (SHARDS_PER_WORKER * max(1, workers)) + 1))
+
+
+def plan_shards(files: Sequence[SourceFile], size: int) -> list[Shard]:
+    """The shards of all files, in the order of the files and of their rows."""
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        pieces = [piece for some in pool.map(lambda file: list(_pieces(file, size)), files) for piece in some]
+    return [Shard(number, *piece) for number, piece in enumerate(pieces)]
+
+
+def _pieces(file: SourceFile, size: int) -> Iterator[tuple[str, str, int, int, int]]:
+    if file.suffix == ".parquet":
+        for start, stop, share in _row_ranges(file, size):
+            yield file.url, ROWS, start, stop, share
+    elif file.suffix in (".jsonl", ".txt"):
+        parts = max(1, -(-file.size // size))
+        cuts = [file.size * part // parts for part in range(parts + 1)]
+        for start, stop in pairwise(cuts):
+            yield file.url, BYTES, start, stop, stop - start
+    else:  # a line of a csv file may be the middle of a quoted text, so only the whole file can be read safely
+        yield file.url, WHOLE, 0, file.size, file.size
+
+
+def _row_ranges(file: SourceFile, size: int) -> Iterator[tuple[int, int, int]]:
+    """(first row, row after the last, bytes): small row groups together, and large ones in parts."""
+    rows, bytes_of = _row_groups(file)
+    start = row = gathered = 0
+    for count, many in zip(rows, bytes_of, strict=True):
+        parts = max(1, -(-many // size))
+        for part in range(parts):
+            row_after = row + count * (part + 1) // parts
+            gathered += many // parts
+            if gathered >= size and row_after > start:
+                yield start, row_after, gathered
+                start, gathered = row_after, 0
+        row += count
+    if row > start or not row:
+        yield start, row, gathered
+
+
+def _row_groups(file: SourceFile) -> tuple[list[int], list[int]]:
+    """For every row group its rows and its bytes."""
+    parquet = need_pyarrow()
+    import pyarrow
+
+    fs, path = open_place(file.url)
+    with fs.open(path, "rb") as handle:
+        try:
+            about = parquet.ParquetFile(handle).metadata
+        except pyarrow.ArrowException as error:
+            raise ValueError(f"{file.url} is not a parquet file: {error}") from error
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    return [group.num_rows for group in groups], [group.total_byte_size for group in groups]

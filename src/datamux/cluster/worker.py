@@ -1,0 +1,122 @@
+"""Answers shard after shard with one model, as `datamux predict` answers a file. Ray Data runs it in an actor."""
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from datamux.cluster.cutting import cut_out
+from datamux.cluster.manifest import Settings, fingerprint_of
+from datamux.cluster.shards import BYTES, ROWS, Shard
+from datamux.cluster.storage import OutputFolder
+from datamux.inference.files import errors_of, predict_file
+from datamux.inference.predictor import Predictor, load
+from datamux.inference.runtime import MEMORY
+
+DONE, BEGUN = "_job/done", "_job/begun"
+TRIES = 5  # Ray starts a shard again when its worker dies; a shard that kills every worker must not go on for ever
+ERRORS = "_errors"
+Batch = dict[str, list[Any]]
+
+
+class ShardWorker:
+    """A callable class for `map_batches`: descriptions of shards in, what became of them out.
+
+    `prepared` is a predictor for tests; otherwise the model is loaded at the first shard.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        output: str,
+        *,
+        threads: int = 1,
+        device: str | None = None,
+        memory: int = MEMORY,
+        prepared: Predictor | None = None,
+    ) -> None:
+        self.settings = settings
+        self.output = OutputFolder(output)
+        self.threads = threads
+        self.device = device
+        self.memory = memory
+        self._predictor = prepared
+
+    def __call__(self, batch: Batch) -> Batch:
+        found = [self.answer(Shard(**json.loads(shard))) for shard in batch["shard"]]
+        return {"found": [json.dumps(one) for one in found]}
+
+    def answer(self, shard: Shard) -> dict[str, Any]:
+        """Answer a shard and publish its part. A problem with the file or the model is reported, not raised."""
+        began = time.time()
+        try:
+            self.predictor()
+            began = time.time()  # without the time that loading took
+            about = self._answer(shard)
+        except (ValueError, OSError) as error:
+            about = {"problem": f"{shard.url}: {error}" if shard.url not in str(error) else str(error)}
+        return {"number": shard.number, "began": began, "ended": time.time(), **about}
+
+    def _answer(self, shard: Shard) -> dict[str, Any]:
+        settings = self.settings
+        self._count_try(shard)
+        with tempfile.TemporaryDirectory(prefix="datamux-") as place:
+            folder = Path(place)
+            source, part = cut_out(shard, folder), folder / f"part.{settings.format}"
+            done = predict_file(
+                self.predictor(),
+                source,
+                part,
+                text=settings.text,
+                group_size=settings.group_size,
+                prefix=settings.prefix,
+                piece=True,
+            )
+            if done.bad:
+                self._publish_errors(shard, errors_of(part))
+            if done.rows:
+                self.output.publish(part, part_name(shard, settings))
+        # Last, and with the counts in its name: a shard counts as done when everything else is in its place.
+        self.output.publish(b"", f"{DONE}/{shard.name}-{done.rows}-{done.bad}")
+        self.output.remove(f"{BEGUN}/{shard.name}")
+        return {"rows": done.rows, "bad": done.bad, "problems": [f"{shard.url}, {text}" for text in done.problems]}
+
+    def _count_try(self, shard: Shard) -> None:
+        """Note that this shard was begun. Its notes go when it is done, and all notes when the job is started again."""
+        notes = f"{BEGUN}/{shard.name}"
+        if len(self.output.names(notes)) >= TRIES:
+            raise ValueError(f"its worker died {TRIES} times; is there enough memory? Try a smaller --shard-mb")
+        self.output.publish(b"", f"{notes}/{uuid4().hex}")
+
+    def _publish_errors(self, shard: Shard, file: Path) -> None:
+        """The bad rows, each with the file that it comes from.
+
+        Rows are counted from the first of the file. Where a shard is a range of bytes, that number is not known: there
+        they are counted from the first row of the shard, and `first_byte` says where it begins.
+        """
+        place: dict[str, Any] = {"file": shard.url}
+        if shard.cut == BYTES:
+            place["first_byte"] = shard.start
+        before = shard.start if shard.cut == ROWS else 0
+        with file.open(encoding="utf-8") as lines:
+            bad = [place | line | {"row_number": line["row_number"] + before} for line in map(json.loads, lines)]
+        text = "".join(json.dumps(line) + "\n" for line in bad)
+        self.output.publish(text.encode(), f"{ERRORS}/part-{shard.name}.jsonl")
+
+    def predictor(self) -> Predictor:
+        """The model, loaded once. It must be the one that the job began with."""
+        if self._predictor is None:
+            import torch
+
+            torch.set_num_threads(self.threads)
+            settings = self.settings
+            if fingerprint_of(settings.model) != settings.fingerprint:
+                raise ValueError(f"the model {settings.model} on this machine is not the one that the job began with")
+            self._predictor = load(settings.model, device=self.device, bf16=settings.bf16, memory=self.memory)
+        return self._predictor
+
+
+def part_name(shard: Shard, settings: Settings) -> str:
+    return f"part-{shard.name}.{settings.format}"

@@ -1,0 +1,125 @@
+"""The tables of a load test's record, as the command prints them and as the guide shows them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+Record = dict[str, Any]
+FEW = 0.1  # cores that others may use before the table warns
+FULL_CORE = 0.9  # cores of the load generator from which it may itself be the limit
+
+
+class Table(NamedTuple):
+    """A table with a title, and notes to be read with it."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def tables(record: Record) -> list[Table]:
+    """The summary, the steps of the load, and the profile if there is one."""
+    found = [summary_table(record), *(step_table(record, batch) for batch in record["settings"]["texts_per_request"])]
+    return [*found, profile_table(record)] if "profile" in record else found
+
+
+def summary_table(record: Record) -> Table:
+    """Throughput at saturation and at the latency bound."""
+    settings = record["settings"]
+    columns = [
+        *("texts per request", "server", "texts/s at saturation", "against plain (lowest to highest)", "gears"),
+        *(f"texts/s, p95 up to {settings['latency_ms']:g} ms", "against plain (lowest to highest)"),
+    ]
+    rows = []
+    for row in sorted(record["summary"], key=lambda row: settings["texts_per_request"].index(row["texts_per_request"])):
+        at_bound = f"{row['at_bound']:,.0f}" if row["at_bound"] else "none"
+        at_bound += "" if row["bound_was_reached"] else " or more"
+        is_plain = row["server"] == "plain"
+        rows.append(
+            [
+                str(row["texts_per_request"]),
+                row["server"],
+                f"{row['saturation']:,.0f}",
+                "" if is_plain else _ratio(row, "saturation"),
+                _gears(row["gears"]),
+                at_bound,
+                "" if is_plain else _ratio(row, "at_bound"),
+            ]
+        )
+    title = f"Throughput of the whole server: texts from {settings['texts']}, median of {settings['rounds']} rounds"
+    return Table(title, columns, rows, [_cores(record)])
+
+
+def step_table(record: Record, batch: int) -> Table:
+    """Every step of the load, for one number of texts per request."""
+    columns = ["server", "users", "requests/s", "texts/s", "p50, ms", "p95, ms", "p99, ms", "errors", "gears"]
+    rows = [
+        [
+            row["server"],
+            str(row["users"]),
+            f"{row['requests_per_second']:,.1f}",
+            f"{row['texts_per_second']:,.0f}",
+            *(_milliseconds(row[name]) for name in ("p50", "p95", "p99")),
+            _errors(row),
+            _gears(row["gears"]),
+        ]
+        for row in sorted(record["results"], key=lambda row: record["settings"]["servers"].index(row["server"]))
+        if row["texts_per_request"] == batch
+    ]
+    return Table(f"Every step of the load, {_requests(batch)}", columns, rows, [])
+
+
+def _requests(batch: int) -> str:
+    return "single texts" if batch == 1 else f"batches of {batch}"
+
+
+def profile_table(record: Record) -> Table:
+    profile = record["profile"]
+    server, bare = profile["server"], profile["bare_http"]
+    rows = [
+        [part["thread"], part["part"], f"{part['microseconds']:,.0f}", f"{part['share']:.0%}"]
+        for part in profile["parts"]
+    ]
+    notes = [
+        f"Single texts, {profile['users']} users: {server['requests_per_second']:,.0f} requests per second. A server "
+        f"that does nothing but HTTP answers {bare['requests_per_second']:,.0f} on this machine "
+        f"({bare['microseconds']['event loop']:,.0f} of our {server['microseconds']['event loop']:,.0f} microseconds "
+        "in the event loop).",
+        f"The load generator used {server['generator_cores']:.2f} cores beside us and {bare['generator_cores']:.2f} "
+        "beside the other"
+        + ("; it may be the limit." if max(server["generator_cores"], bare["generator_cores"]) > FULL_CORE else "."),
+    ]
+    title = "Where the CPU time of a single-text request goes"
+    return Table(title, ["thread", "part", "microseconds per request", "share"], rows, notes)
+
+
+def _cores(record: Record) -> str:
+    """What else used the machine while it was measured."""
+    rows, cores = record["results"], record["hardware"]["cores"]
+    generator = max(row["generator_cores"] for row in rows)
+    note = f"The load generator ran on the same machine ({cores} cores) and used up to {generator:.2f} of a core"
+    note += "; at that step it may itself be the limit." if generator > FULL_CORE else "."
+    others = [row["other_cores"] for row in rows if row["other_cores"] is not None]
+    if others and max(others) > FEW:
+        note += f" Other programs used up to {max(others):.2f} cores meanwhile, so only ratios mean something."
+    return note
+
+
+def _ratio(row: dict[str, Any], name: str) -> str:
+    ratio, low, high = (row[f"{name}_ratio{end}"] for end in ("", "_lowest", "_highest"))
+    return "" if ratio is None else f"{ratio:.2f}x ({low:.2f} to {high:.2f})"
+
+
+def _gears(gears: dict[str, int]) -> str:
+    """The share of the texts that each gear answered."""
+    total = sum(gears.values())
+    shares = {gear: texts / total for gear, texts in gears.items() if texts > 0.005 * total}
+    return ", ".join(gear if share > 0.995 else f"{gear} {share:.0%}" for gear, share in shares.items())
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _errors(row: dict[str, Any]) -> str:
+    return ", ".join(f"{count} x {problem}" for problem, count in row["problems"].items()) or "0"

@@ -1,0 +1,62 @@
+"""One request that waits for its answers: a single future, however many texts it has."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from datamux.serve.gears import Gear
+
+
+class Answered(NamedTuple):
+    """One text's answer, and how it came about."""
+
+    answer: Any
+    gear: Gear
+    group: int  # a number that the texts of one group share
+    slot: int
+    group_size: int  # how many texts really shared the group
+    queued: float  # seconds between arrival and pass
+    ran: float  # seconds that the pass took
+    number: int  # of the pass
+
+
+class Answers(list[Answered]):
+    """The answers of one request, in the order of its texts."""
+
+    tokenising = 0.0  # seconds
+
+    @property
+    def ran(self) -> float:
+        """Seconds that all passes of the request took, each counted once."""
+        return sum({one.number: one.ran for one in self}.values())
+
+
+class Ticket:
+    """One request that waits: its texts are answered one by one, and its future when all of them are."""
+
+    __slots__ = ("answers", "future", "left")
+
+    def __init__(self, texts: int) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answers: list[Any] = [None] * texts
+        self.left = texts
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits any more: the client has left, or was told of a failure."""
+        return self.future.done()
+
+    def answer(self, place: int, answered: Answered) -> None:
+        if self.answers[place] is None:
+            self.answers[place] = answered
+            self.left -= 1
+            if not self.left and not self.future.done():
+                self.future.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()  # asyncio complains about errors that nobody has looked at
