@@ -1,0 +1,113 @@
+"""Which of the measured models to use, and how sure that is. All are compared on the same samples of the rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from datamux.evaluate.frontier import Point
+from datamux.evaluate.row_scores import Metric, Numbers, bootstrap, interval
+from datamux.tuning.settings import Wish
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A point, the interval of its loss against the reference, and in what share of the samples the wish holds."""
+
+    point: Point
+    drop_low: float
+    drop_high: float
+    chance: float
+    meets: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen model. If nothing `met` the wish, it is the nearest, and `why` says what is missing."""
+
+    best: Judged
+    met: bool
+    why: str = ""
+
+
+def judge(points: Sequence[Point], rows: Mapping[str, Numbers], metric: Metric, wish: Wish) -> list[Judged]:
+    """Every point with its interval. `rows` has the numbers of each point's rows; the first point is the reference."""
+    scores = bootstrap(metric, *(rows[point.name] for point in points))
+    return [_judged(point, its, scores[0], wish) for point, its in zip(points, scores, strict=True)]
+
+
+def _judged(point: Point, scores: Numbers, reference: Numbers, wish: Wish) -> Judged:
+    drops = 100 * (reference - scores)
+    low, high = interval(drops)
+    if wish.min_speed is not None:
+        meets, chance = point.rate >= wish.min_speed, float(point.rate >= wish.min_speed)
+    elif wish.min_score is not None:
+        chance = float(np.mean(100 * scores >= wish.min_score))
+        meets = 100 * point.score >= wish.min_score and chance >= wish.sure
+    else:
+        chance = float(np.mean(drops <= wish.points))
+        meets = point.drop <= wish.points and chance >= wish.sure
+    return Judged(point, low, high, chance, meets)
+
+
+def choose(judged: Sequence[Judged], wish: Wish) -> Choice:
+    """The fastest that meets the wish; for a wish about speed, the most accurate. Otherwise the nearest, and why."""
+    meeting = [one for one in judged if one.meets]
+    if wish.min_speed is not None:
+        if meeting:
+            return Choice(max(meeting, key=lambda one: (one.point.score, one.point.ratio)), True)
+        nearest = max(judged, key=lambda one: one.point.rate)
+        why = f"nothing answers {wish.min_speed:,.0f} texts per second; the fastest answers {nearest.point.rate:,.0f}"
+        return Choice(nearest, False, why)
+    if meeting:
+        return Choice(max(meeting, key=lambda one: one.point.ratio), True)
+    nearest = max(judged, key=lambda one: (one.point.score, one.point.ratio))
+    wanted = f"a score of {wish.min_score:g}" if wish.min_score is not None else str(wish)
+    why = f"nothing reaches {wanted} with enough certainty; the best scores {100 * nearest.point.score:.1f}"
+    return Choice(nearest, False, why)
+
+
+def recommendation(choice: Choice, judged: Sequence[Judged], metric: Metric, rows: int, wish: Wish) -> list[str]:
+    """What to use and how sure that is, in three sentences."""
+    best, reference = choice.best, judged[0].point
+    lead = f"Use {best.point.name}" if choice.met else f"{choice.why[0].upper()}{choice.why[1:]}: {best.point.name}"
+    speed = f"{best.point.ratio:.1f} times the throughput of {reference.name} ({best.point.rate:,.0f} texts per second)"
+    loss = best.point.drop
+    moved = (
+        f"loses {loss:.1f} points"
+        if loss >= 0.05
+        else f"gains {-loss:.1f} points"
+        if loss <= -0.05
+        else "loses nothing"
+    )
+    scores = f"{100 * reference.score:.1f} to {100 * best.point.score:.1f}"
+    first = f"{lead}: {speed}, and it {moved} of {metric.name} ({scores})."
+    second = (
+        f"On {rows:,} rows that nothing was trained on, its loss lies between {best.drop_low:+.1f} and "
+        f"{best.drop_high:+.1f} points (95% interval)"
+    )
+    second += (
+        f", and it keeps {wish} in {best.chance:.0%} of random samples of these rows."
+        if wish.min_speed is None
+        else "."
+    )
+    return [first, second, _about_multiplexing(judged)]
+
+
+def _about_multiplexing(judged: Sequence[Judged]) -> str:
+    """Where multiplexing ended up, which is what this package is about."""
+    mixed = [one for one in judged if one.point.group_size > 1]
+    if not mixed:
+        return "No multiplexed model was among the finalists."
+    on_frontier = [one for one in mixed if one.point.best]
+    if not on_frontier:
+        best = max(mixed, key=lambda one: one.point.score)
+        return (
+            f"Multiplexing is not on the frontier here: its best, {best.point.name}, scores "
+            f"{100 * best.point.score:.1f} at {best.point.ratio:.1f} times the throughput, and something else is both "
+            "faster and better."
+        )
+    names = ", ".join(
+        f"{one.point.name} ({one.point.ratio:.1f} times, {one.point.drop:+.1f} points)" for one in on_frontier
+    )
+    return f"Multiplexing is on the frontier with {names}."

@@ -1,0 +1,176 @@
+"""The finals: the trained models on every engine, scored on the rows that choose, then timed in one interleaved run."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamux.evaluate.frontier import Point, mark_best
+from datamux.evaluate.row_scores import Metric, Numbers, score_of
+from datamux.evaluate.timing import Contender as Timed
+from datamux.evaluate.workloads import inputs_of
+from datamux.train.simple_rivals import FittedRival
+from datamux.tuning.data import Data
+from datamux.tuning.engines import on_engine
+from datamux.tuning.keep import source_name
+from datamux.tuning.measure import (
+    GROUPINGS,
+    point_of,
+    quick_rate,
+    rival_answers,
+    score_predictor,
+    time_all,
+    timed_predictor,
+    timed_rival,
+)
+from datamux.tuning.search import last_trials
+from datamux.tuning.state import State
+from datamux.tuning.subject import Subject
+
+MOST_MODELS = 9  # trained models that are measured on every engine
+MOST_TIMED = 16  # of all models and engines, those that are timed to the end
+NEARLY = 1.0  # points, and
+NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier stays in
+RIVAL = "scikit-learn"  # the engine of the rivals
+Measured = dict[str, Any]
+
+
+@dataclass
+class Finals:
+    """Everything that is measured of trained models and rivals; what was measured before an interruption stays."""
+
+    state: State
+    subject: Subject
+    data: Data
+    metric: Metric
+    engines: Sequence[str]
+    rivals: Sequence[FittedRival]
+    folder: Path
+    budget: float
+    rounds: int
+    seconds: float
+    tell: Callable[[str], None]
+
+    def run(self) -> tuple[list[Point], dict[str, Numbers]]:
+        """The points of the frontier plot, the reference first; and the numbers of every row, by the point's name."""
+        self._score_models()
+        self._score_rivals()
+        chosen = self._for_timing()
+        speeds = self._speeds(chosen)
+        reference = chosen[0]
+        points = [point_of(one, speeds[one["name"]], reference["score"]) for one in chosen]
+        ours = iter(mark_best([point for point in points if point.engine != RIVAL]))
+        points = [point if point.engine == RIVAL else next(ours) for point in points]
+        return points, {point.name: self._rows(point.name) for point in points}
+
+    def _score_models(self) -> None:
+        reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
+        trials = last_trials(self.state.data["trials"])
+        models = [reference, *_near_frontier(trials, "stop_score", "rate", MOST_MODELS)]
+        for model in models:
+            for engine in self.engines if "torch" in self.engines else ["torch", *self.engines]:
+                if model is not reference and self.state.spent > self.budget and engine not in self.engines[:1]:
+                    continue  # out of time: the first engine must do
+                if engine == "torch" and model is not reference and "torch" not in self.engines:
+                    continue
+                self._score(model, engine)
+
+    def _score(self, model: dict[str, Any], engine: str) -> None:
+        sizes = [
+            size for size in model["sizes"] if _name(model["name"], engine, size) not in self.state.data["measured"]
+        ]
+        if not sizes:
+            return
+        folder = Path(model["folder"])
+        try:
+            predictor = on_engine(folder, engine, self._exported / source_name(folder))
+        except Exception as error:  # an exporter fails in its own ways; the other engines still run
+            self.tell(f"{model['name']} on {engine}: left out, {str(error).splitlines()[0]}")
+            self.state.data["notes"].append(f"{model['name']} cannot run on {engine}: {str(error).splitlines()[0]}")
+            return
+        texts = inputs_of(self.data.choice)
+        for size in sizes:
+            orders = GROUPINGS if engine == "torch" else 1
+            found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size, groupings=orders)
+            about = {"model": model["name"], "engine": engine, "group_size": size, "folder": model["folder"]}
+            rate = quick_rate(predictor, texts, size)
+            self._note(about | {"score": found.score, "rate": rate}, found.rows)
+
+    def _score_rivals(self) -> None:
+        for rival in self.rivals:
+            if _name(rival.name, RIVAL, 1) in self.state.data["measured"]:
+                continue
+            before = time.perf_counter()
+            answers = rival_answers(rival, self.data.choice, self.data.labels)
+            rate = len(answers) / (time.perf_counter() - before)
+            rows = self.metric.of_rows(answers, self.data.choice, self.data.labels)
+            about = {"model": rival.name, "engine": RIVAL, "group_size": 1, "folder": ""}
+            self._note(about | {"score": score_of(self.metric, rows), "rate": rate}, rows)
+
+    def _note(self, about: Measured, rows: Numbers) -> None:
+        name = _name(about["model"], about["engine"], about["group_size"])
+        file = self.folder / "rows" / f"{len(self.state.data['measured'])}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, rows)
+        self.state.data["measured"][name] = about | {"name": name, "rows": file.name}
+        self.state.save()
+        self.tell(f"{name}: {100 * about['score']:.1f}, about {about['rate']:,.0f} texts per second")
+
+    def _rows(self, name: str) -> Numbers:
+        found: Numbers = np.load(self.folder / "rows" / self.state.data["measured"][name]["rows"])
+        return found
+
+    def _for_timing(self) -> list[Measured]:
+        """The reference, the rivals, what is close to the frontier, and the best multiplexed one in any case."""
+        measured = list(self.state.data["measured"].values())
+        first = next(one for one in measured if (one["model"], one["engine"]) == ("reference", "torch"))
+        rivals = [one for one in measured if one["engine"] == RIVAL]
+        others = [one for one in measured if one is not first and one not in rivals]
+        near = _near_frontier(others, "score", "rate", MOST_TIMED - len(rivals))
+        mixed = [one for one in others if one["group_size"] > 1 and one not in near]
+        near += [max(mixed, key=lambda one: (one["score"], one["rate"]))] if mixed else []
+        return [first, *near, *rivals]
+
+    def _speeds(self, chosen: Sequence[Measured]) -> dict[str, dict[str, Any]]:
+        names = [one["name"] for one in chosen]
+        known: dict[str, dict[str, Any]] = self.state.data.get("speeds", {})
+        if set(names) <= set(known):
+            return known
+        self.tell(f"timing {len(chosen)} finalists side by side")
+        rivals = {rival.name: rival for rival in self.rivals}
+        timed: list[Timed] = []
+        for one in chosen:
+            if one["engine"] == RIVAL:
+                timed.append(timed_rival(rivals[one["model"]], self.data.choice))
+                timed[-1].name = one["name"]
+                continue
+            folder = Path(one["folder"])
+            predictor = on_engine(folder, one["engine"], self._exported / source_name(folder))
+            timed.append(timed_predictor(one["name"], predictor, self.data.choice, one["group_size"]))
+        speeds = dict(time_all(timed, rounds=self.rounds, seconds=self.seconds, tell=self.tell))
+        self.state.save(speeds=speeds)
+        return speeds
+
+    @property
+    def _exported(self) -> Path:
+        return self.folder / "exported"
+
+
+def _near_frontier(found: Sequence[Measured], score: str, rate: str, most: int) -> list[Measured]:
+    """What nothing else beats by more than a little, at most `most`: those that beat others by most come first."""
+
+    def margin(one: Measured) -> float:
+        """By how many points the best rival that is clearly faster is ahead of it; negative if it is behind."""
+        faster = [other[score] for other in found if other[rate] > NEARLY_AS_FAST * one[rate]]
+        return 100 * (max(faster) - one[score]) if faster else -100.0
+
+    near = [one for one in found if margin(one) < NEARLY]
+    kept = sorted(near, key=margin)[:most]
+    return [one for one in found if one in kept]
+
+
+def _name(model: str, engine: str, group_size: int) -> str:
+    return Point(model, engine, group_size, 0, 0, 0, 0, 0, 0).name

@@ -1,0 +1,121 @@
+"""The reference: the encoder, fine-tuned plainly on the user's rows, or a classifier of theirs, taken as it is."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from datamux.evaluate.row_scores import Metric
+from datamux.evaluate.workloads import inputs_of
+from datamux.hub.loading import load_config, load_tokenizer, tags_tokens
+from datamux.inference.loading import load_runtime
+from datamux.inference.predictor import load
+from datamux.inference.runtime import TorchRuntime
+from datamux.tasks.examples import Examples
+from datamux.train.build import is_ours
+from datamux.train.recipe import Recipe, parse_recipe
+from datamux.train.stages import train
+from datamux.train.teachers import can_teach
+from datamux.tuning.contender import PLAIN, PLAIN_MODEL, run_settings
+from datamux.tuning.data import Data
+from datamux.tuning.measure import score_predictor
+from datamux.tuning.pace import seconds_per_step
+from datamux.tuning.search import SLOWER, forget_checkpoints
+from datamux.tuning.state import State
+from datamux.tuning.subject import Encoder, Subject, longest_text, tokens_allowed
+from datamux.tuning.teaching import written_to
+
+SHARE = 0.25  # of the budget, at most
+EPOCHS, MOST_STEPS = 10, 3000  # at most; early stopping usually ends before
+LEAST_STEPS = 30
+NEW_STEPS = 2000  # of an encoder that knows nothing yet, at most
+SAMPLE = 5000  # texts that decide how long a text may be
+
+
+def find_reference(
+    encoder: Encoder,
+    data: Data,
+    stop_rows: Examples,
+    metric: Metric,
+    folder: Path,
+    state: State,
+    budget: float,
+    seed: int,
+    tell: Callable[[str], None],
+) -> Subject:
+    """Train or take the reference, and note its score and speed in the state."""
+    about = state.data.get("reference", {})
+    if encoder.is_classifier and can_teach(encoder.name, data.labels, data.task.kind):
+        model, max_tokens = str(_copied(encoder.name, folder / "reference")), tokens_allowed(encoder.name)
+        tell(f"the reference is {encoder.name}, as it is")
+    else:
+        if encoder.is_classifier and tags_tokens(load_config(encoder.name)) != data.tags:
+            tell(f"{encoder.name} was made for another kind of task: only its encoder is used")
+        max_tokens = about.get("max_tokens") or _max_tokens(encoder, data)
+        model = str(_trained(encoder, data, folder, state, budget, max_tokens, seed, tell))
+    if "stop_score" not in about:
+        found = score_predictor(load(model).with_settings(tells_cuts=False), stop_rows, data.labels, metric, 1)
+        about |= {"folder": model, "max_tokens": max_tokens, "stop_score": found.score, "rate": found.rate}
+        state.save(reference=about)
+        tell(f"the reference: {100 * found.score:.1f}, about {found.rate:,.0f} texts per second")
+    ours = is_ours(load_config(model))
+    return Subject(encoder, model, ours, max_tokens, data.tags, len(data.train))
+
+
+def _copied(name: str, place: Path) -> Path:
+    """The user's classifier in the folder of the search, because its answers to the rows are kept beside it."""
+    if not (place / "config.json").exists():
+        runtime, _, _ = load_runtime(name, device="cpu", original=True)
+        if not isinstance(runtime, TorchRuntime):
+            raise ValueError(f"{name} is exported; give the model that it was exported from")
+        load_tokenizer(name).save_pretrained(place)
+        runtime.model.save_pretrained(place)
+    return place
+
+
+def _max_tokens(encoder: Encoder, data: Data) -> int:
+    if not encoder.name:
+        return 64
+    texts = inputs_of(data.train.first(SAMPLE))
+    return longest_text(texts, load_tokenizer(encoder.name), tokens_allowed(encoder.name))
+
+
+def _trained(
+    encoder: Encoder,
+    data: Data,
+    folder: Path,
+    state: State,
+    budget: float,
+    max_tokens: int,
+    seed: int,
+    tell: Callable[[str], None],
+) -> Path:
+    place = folder / "reference"
+    steps = state.data.get("reference_steps")
+    if steps is None:
+        steps = _steps(encoder, data, budget, max_tokens, seed)
+        state.save(reference_steps=steps)
+    if not (place / "task" / "model" / "training.json").exists():
+        tell(f"the reference: up to {steps:,} steps on {len(data.train):,} rows, texts of up to {max_tokens} tokens")
+    with written_to(folder / "training.log"):
+        model = train(_recipe(encoder, steps, max_tokens, seed), place, task=data.task)
+    forget_checkpoints(model.parent)
+    stopped = json.loads((model / "training.json").read_text())[-1]["steps"]
+    if stopped < steps:
+        tell(f"the reference stopped after {stopped:,} steps, because it no longer got better")
+    return model
+
+
+def _steps(encoder: Encoder, data: Data, budget: float, max_tokens: int, seed: int) -> int:
+    most: int = max(10 * LEAST_STEPS, min(MOST_STEPS, EPOCHS * len(data.train) // PLAIN["groups"]))
+    if not encoder.name:
+        return max(LEAST_STEPS, min(most, NEW_STEPS, int(budget * SHARE / 0.15)))
+    pace = seconds_per_step(_recipe(encoder, 1, max_tokens, seed), data.train, data.labels, data.task.kind)
+    return max(LEAST_STEPS, int(min(most, budget * SHARE / (pace * SLOWER))))
+
+
+def _recipe(encoder: Encoder, steps: int, max_tokens: int, seed: int) -> Recipe:
+    rate = 5e-4 if not encoder.name else 1e-4 if encoder.hidden <= 512 else 3e-5
+    model = PLAIN_MODEL | {"start": encoder.name, "max_tokens": max_tokens}
+    task = PLAIN | {"steps": steps, "learning_rate": rate, "teacher": "none", "patience": 3}
+    every = max(1, -(-steps // 8))
+    return parse_recipe({"model": model, "task": task, "run": run_settings(steps, seed) | {"eval_steps": every}})

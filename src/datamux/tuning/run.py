@@ -1,0 +1,299 @@
+"""`datamux.tune`: from the user's rows to the folder of the best model. Each step is noted, so that a run can go on."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from datamux.errors import check_choice
+from datamux.evaluate.records import provenance
+from datamux.evaluate.row_scores import Metric, bootstrap, find_metric, interval
+from datamux.hub.loading import load_config
+from datamux.inference.predictor import load
+from datamux.tasks.examples import Examples
+from datamux.tasks.task import load_split
+from datamux.train.build import is_ours
+from datamux.train.simple_rivals import FittedRival, fit_rivals
+from datamux.tuning.choice import Choice, Judged, choose, judge, recommendation
+from datamux.tuning.contender import Contender, LeftOut
+from datamux.tuning.data import Data, prepare
+from datamux.tuning.engines import find_engines
+from datamux.tuning.families import FAMILIES
+from datamux.tuning.finals import RIVAL, Finals
+from datamux.tuning.keep import write_best
+from datamux.tuning.measure import score_predictor
+from datamux.tuning.reference import find_reference
+from datamux.tuning.report import write_report
+from datamux.tuning.result import Result
+from datamux.tuning.search import Search
+from datamux.tuning.settings import BUDGET, Settings, Wish, parse_budget
+from datamux.tuning.state import FILE, State
+from datamux.tuning.subject import Encoder, Subject, find_encoder
+
+CONSTANT = ("the most frequent label", "the mean")  # the same answer for every text: no rival
+MEASURING = 0.2  # of the budget, kept for engines and timing
+TIMING = {600: (5, 0.7), 60: (3, 0.2), 0: (2, 0.05)}  # from this budget on: rounds, and seconds of one turn
+Tell = Callable[[str], None]
+logger = logging.getLogger(__name__)
+
+
+def tune(
+    train: str | Path | None = None,
+    *,
+    task: str | None = None,
+    text: str | Sequence[str] = "text",
+    label: str = "label",
+    validation: str | Path | None = None,
+    test: str | Path | None = None,
+    unlabelled: str | Path | None = None,
+    encoder: str | None = None,
+    out: str | Path = "best",
+    budget: str = BUDGET,
+    max_drop: float | None = None,
+    min_score: float | None = None,
+    min_speed: float | None = None,
+    sure: float = 0.5,
+    metric: str = "auto",
+    token_level: bool = False,
+    families: Sequence[str] = (),
+    engines: Sequence[str] = (),
+    max_rows: int = 100_000,
+    seed: int = 0,
+    data_dir: str | None = None,
+    tell: Tell = logger.info,
+) -> Result:
+    """The fastest model that is good enough for your rows, on this machine. `out` becomes its folder.
+
+    Within the `budget` ("45m"), the `encoder` is fine-tuned, and contenders of every family learn from it. The chosen
+    one loses at most `max_drop` points (default 1), scores at least `min_score` percent, or answers at least
+    `min_speed` texts per second. An interrupted search goes on where it stopped.
+    """
+    return run_tune(
+        Settings(
+            out=Path(out),
+            train=_path(train),
+            task=task,
+            text=(text,) if isinstance(text, str) else tuple(text),
+            label=label,
+            validation=_path(validation),
+            test=_path(test),
+            unlabelled=_path(unlabelled),
+            encoder=encoder,
+            budget=parse_budget(budget),
+            wish=Wish(max_drop, min_score, min_speed, sure),
+            metric=metric,
+            token_level=token_level,
+            families=families,
+            engines=engines,
+            max_rows=max_rows,
+            seed=seed,
+            data_dir=data_dir,
+        ),
+        tell,
+    )
+
+
+def run_tune(settings: Settings, tell: Tell) -> Result:
+    """Run all steps, or those that an interrupted run has not done yet."""
+    for family in settings.families:
+        check_choice("family", family, FAMILIES)
+    out = settings.out
+    if out.exists() and any(out.iterdir()) and not (out / FILE).exists():
+        raise ValueError(f"{out} is not empty and holds no search; choose another folder")
+    encoder = find_encoder(settings.encoder)
+    state = State(out, settings.identity())
+    folder = out / "search"
+    data = prepare(settings, folder / "rows")
+    metric = find_metric(data.labels, tags=data.tags, asked=settings.metric)
+    engines = find_engines(settings.engines, data.notes)
+    if state.resumed:
+        tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
+    state.save(notes=list(data.notes))
+    for note in data.notes:
+        tell(note)
+    stop_rows = load_split(data.task, "validation")
+    subject = find_reference(encoder, data, stop_rows, metric, folder, state, settings.budget, settings.seed, tell)
+    contenders = _contenders(subject, settings, state, tell)
+    Search(
+        state,
+        subject,
+        data,
+        stop_rows,
+        metric,
+        settings.wish,
+        folder,
+        settings.budget * (1 - MEASURING),
+        str(settings.unlabelled or ""),
+        settings.seed,
+        tell,
+    ).run(contenders)
+    rivals = _rivals(data, encoder, state, tell)
+    rounds, seconds = next(timing for least, timing in TIMING.items() if settings.budget >= least)
+    finals = Finals(state, subject, data, metric, engines, rivals, folder, settings.budget, rounds, seconds, tell)
+    points, rows = finals.run()
+    judged = judge(points, rows, metric, settings.wish)
+    ours = [one for one in judged if one.point.engine != RIVAL]
+    choice = choose(ours, settings.wish)
+    record = _record(settings, state, subject, data, metric, judged, choice)
+    write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish)
+    if data.test is not None:
+        record["tested"] = _tested(out, subject, data, data.test, metric)
+    state.save(**record)
+    write_report(record, out)
+    (out / "README.md").write_text(_readme(record), encoding="utf-8")
+    return Result(out, record)
+
+
+def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) -> list[Contender]:
+    found: list[Contender] = []
+    for name, family in FAMILIES.items():
+        if settings.families and name not in settings.families:
+            continue
+        try:
+            found += family(subject)
+        except LeftOut as reason:
+            note = f"the family {name!r} was left out: {reason}"
+            state.data["notes"].append(note)
+            tell(note)
+    return found
+
+
+def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[FittedRival]:
+    """Simple ways to answer, which a user would try. They need scikit-learn."""
+    tell("fitting what you could have tried with scikit-learn")
+    pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
+    found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=len(data.train))
+    return [rival for rival in found if rival.name not in CONSTANT]
+
+
+def _record(
+    settings: Settings,
+    state: State,
+    subject: Subject,
+    data: Data,
+    metric: Metric,
+    judged: Sequence[Judged],
+    choice: Choice,
+) -> dict[str, Any]:
+    """What `tune.json` says at the end."""
+    sentences = recommendation(choice, judged, metric, len(data.choice), settings.wish)
+    better = _better_rival(judged, choice)
+    return {
+        **provenance(),
+        "kind": "tune",
+        "task": data.task.name,
+        "metric": metric.name,
+        "encoder": subject.encoder.name,
+        "wish": str(settings.wish),
+        "met": choice.met,
+        "chosen": choice.best.point.name,
+        "choice_rows": len(data.choice),
+        "train_rows": len(data.train),
+        "recommendation": [*sentences, *([better] if better else [])],
+        "table": _table(state, judged, choice),
+        "notes": state.data["notes"],
+    }
+
+
+def _better_rival(judged: Sequence[Judged], choice: Choice) -> str:
+    """One sentence if something from scikit-learn is both faster and better than what was chosen."""
+    for one in judged:
+        best = choice.best.point
+        if one.point.engine == RIVAL and one.point.score >= best.score and one.point.ratio >= best.ratio:
+            return f"{one.point.model} is faster still and scores no less on these rows: use that."
+    return ""
+
+
+def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[str, Any]]:
+    """The timed ones from the slowest to the fastest, then what was only scored, then what failed."""
+    families = {trial["name"]: trial["family"] for trial in state.data["trials"].values()} | {"reference": "reference"}
+    rows = []
+    for one in sorted(judged, key=lambda one: one.point.ratio):
+        point = one.point
+        rows.append(
+            {
+                "name": point.name,
+                "family": families.get(point.model, "rival"),
+                "score": 100 * point.score,
+                "drop": point.drop,
+                "drop_low": one.drop_low,
+                "drop_high": one.drop_high,
+                "rate": point.rate,
+                "ratio": point.ratio,
+                "lowest": point.lowest,
+                "highest": point.highest,
+                "chance": one.chance,
+                "positions": point.positions,
+                "on_frontier": point.best,
+                "chosen": point.name == choice.best.point.name,
+                "timed": True,
+            }
+        )
+    shown = {row["name"] for row in rows}
+    first = judged[0].point.score
+    plain = {"on_frontier": False, "chosen": False, "timed": False}
+    for one in state.data["measured"].values():
+        if one["name"] not in shown:
+            family = families.get(one["model"], "rival")
+            scores = {"score": 100 * one["score"], "drop": 100 * (first - one["score"]), "rate": one["rate"]}
+            rows.append({"name": one["name"], "family": family, **scores, **plain})
+    measured = {one["model"] for one in state.data["measured"].values()}
+    stop = state.data["reference"]["stop_score"]
+    for trial in state.data["trials"].values():
+        if trial["name"] in measured:
+            continue
+        about = {"name": f"{trial['name']}, round {trial['rung'] + 1}", "family": trial["family"], **plain}
+        if "failed" in trial:
+            rows.append(about | {"failed": trial["failed"]})
+        else:
+            score = trial["stop_score"]
+            rows.append(about | {"score": 100 * score, "drop": 100 * (stop - score), "rate": trial["rate"]})
+    return rows
+
+
+def _tested(out: Path, subject: Subject, data: Data, test: Examples, metric: Metric) -> str:
+    """One sentence about rows that played no part in anything."""
+    best = load(out).with_settings(tells_cuts=False)
+    chosen = score_predictor(best, test, data.labels, metric, best.default_size)
+    reference = score_predictor(load(subject.reference).with_settings(tells_cuts=False), test, data.labels, metric, 1)
+    one, other = bootstrap(metric, reference.rows, chosen.rows)
+    low, high = interval(100 * (one - other))
+    drop = 100 * (reference.score - chosen.score)
+    return (
+        f"On {len(test):,} test rows, which played no part, it scores {100 * chosen.score:.1f} and the reference "
+        f"{100 * reference.score:.1f}: a loss of {drop:+.1f} points (95%: {low:+.1f} to {high:+.1f})."
+    )
+
+
+def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:
+    names = ", ".join(data.labels.names[:10]) + (", ..." if len(data.labels.names) > 10 else "")
+    return {
+        "what": f"{record['chosen']}, chosen by datamux tune for {record['task']} ({names})",
+        "task": record["task"],
+        "metric": record["metric"],
+        "rows": record["choice_rows"],
+    }
+
+
+def _readme(record: dict[str, Any]) -> str:
+    """The model card."""
+    recommended = " ".join(record["recommendation"])
+    return f"""# {record["task"]}
+
+Chosen by `datamux tune` on {record["date"]}, on {record["hardware"]["cpu"]}. {recommended}
+
+{record.get("tested", "")}
+
+```python
+import datamux
+
+predictor = datamux.load("this folder")
+predictor(["a text", "another text"])
+```
+
+`report.html` has the frontier and everything that was tried; `datamux serve` uses the models in `gears/` under load.
+"""
+
+
+def _path(file: str | Path | None) -> Path | None:
+    return None if file is None else Path(file)

@@ -1,0 +1,227 @@
+"""Successive halving within a time budget: all contenders briefly, then the promising ones for longer.
+
+A contender goes on from its own model of the rung before, so no training is wasted. Every contender runs the first
+rung, and the best of every family runs the second, so no family is dropped before it had a fair start. Each finished
+training is written to the state at once; an interrupted one continues from its last checkpoint.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datamux.evaluate.row_scores import Metric
+from datamux.inference.predictor import load
+from datamux.inference.runtime import bf16_is_quick
+from datamux.tasks.examples import Examples
+from datamux.train.recipe import Recipe
+from datamux.train.stages import train
+from datamux.tuning.contender import Contender, recipe_of
+from datamux.tuning.data import Data
+from datamux.tuning.measure import score_predictor
+from datamux.tuning.pace import seconds_per_step
+from datamux.tuning.settings import Wish
+from datamux.tuning.state import State
+from datamux.tuning.subject import Subject
+from datamux.tuning.teaching import ask_reference, written_to
+
+SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
+LEAST_STEPS = 20  # fewer steps say nothing about a contender
+PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
+SLOWER = 1.3  # evaluations and the teacher's answers make a training longer than its steps
+
+
+@dataclass
+class Search:
+    """The contenders of one run of `datamux tune`."""
+
+    state: State
+    subject: Subject
+    data: Data
+    stop_rows: Examples
+    metric: Metric
+    wish: Wish
+    folder: Path
+    deadline: float  # when trainings must end, in seconds of the budget
+    unlabelled: str
+    seed: int
+    tell: Callable[[str], None]
+
+    def run(self, contenders: Sequence[Contender]) -> None:
+        entrants = list(contenders)
+        if any(not self._done(contender, 0) for contender in entrants):
+            self._ask(entrants)
+        for rung, share in enumerate(SHARES):
+            entrants = self._promoted(entrants, rung)
+            left = max(0.0, self.deadline - self.state.spent)
+            rest = sum(SHARES[rung:])
+            self._rung(entrants, rung, left * share / rest)
+
+    def _ask(self, contenders: Sequence[Contender]) -> None:
+        """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
+        first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
+        if self.state.spent < self.deadline:
+            ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
+            self.state.save()
+
+    def _recipe(self, contender: Contender, steps: int, rung: int = 0) -> Recipe:
+        return recipe_of(
+            contender,
+            steps=steps,
+            teacher=self.subject.reference,
+            max_tokens=self.subject.max_tokens,
+            start=self._model_of(contender, rung - 1),
+            unlabelled=self.unlabelled,
+            seed=self.seed,
+        )
+
+    def _rung(self, entrants: Sequence[Contender], rung: int, seconds: float) -> None:
+        paces = {
+            contender.name: self._pace(contender, rung) for contender in entrants if not self._done(contender, rung)
+        }
+        able = [c for c in entrants if math.isfinite(paces.get(c.name, math.inf))]
+        waiting = sorted(able, key=lambda c: paces[c.name])
+        ends = self.state.spent + seconds
+        for place, contender in enumerate(waiting):
+            pace = paces[contender.name]
+            left = min(ends, self.deadline) - self.state.spent
+            share = left / (len(waiting) - place)
+            most = contender.epochs * (1, 2, 4)[rung] / 4 * len(self.data.train) / contender.rows_per_step
+            steps = int(min(share / (pace * SLOWER), max(most, 10 * LEAST_STEPS)))
+            if self.state.spent >= self.deadline or (rung and steps < LEAST_STEPS):
+                self._skip(contender, rung)
+                continue
+            self._train(contender, rung, max(LEAST_STEPS, steps), pace)
+
+    def _train(self, contender: Contender, rung: int, steps: int, pace: float) -> None:
+        key = _key(contender, rung)
+        steps = self.state.data.setdefault("started", {}).setdefault(key, steps)  # an interrupted run keeps its steps
+        self.state.save()
+        left = max(0.0, self.deadline - self.state.spent)
+        self.tell(
+            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace * SLOWER)}; "
+            f"{_time(left)} left for training"
+        )
+        recipe = self._recipe(contender, steps, rung)
+        place = self.folder / _slug(contender.name) / str(rung)
+        before = self.state.spent
+        try:
+            with written_to(self.folder / "training.log"):
+                model = train(recipe, place, task=self.data.task)
+        except ValueError as error:
+            self.tell(f"{contender.name}: left out, {error}")
+            self._note(contender, rung, failed=str(error))
+            return
+        forget_checkpoints(model.parent)
+        size = max(contender.sizes)
+        found = score_predictor(
+            load(model, bf16=bf16_is_quick()).with_settings(tells_cuts=False),
+            self.stop_rows,
+            self.data.labels,
+            self.metric,
+            size,
+        )
+        trained = json.loads((model / "training.json").read_text())[-1]
+        self._note(
+            contender,
+            rung,
+            folder=str(model),
+            steps=trained["steps"],
+            seconds=self.state.spent - before,
+            stop_score=found.score,
+            rate=found.rate,
+        )
+        self.tell(f"{contender.name}: {100 * found.score:.1f}, about {found.rate:,.0f} texts per second")
+
+    def _pace(self, contender: Contender, rung: int) -> float:
+        """Seconds per step: from the rung before, or from a few steps that are timed now."""
+        before = self._trial(contender, rung - 1)
+        if before and before.get("steps"):
+            seconds: float = before["seconds"] / before["steps"] / SLOWER
+            return seconds
+        try:
+            recipe = self._recipe(contender, 1)
+            return seconds_per_step(recipe, self.data.train, self.data.labels, self.data.task.kind)
+        except ValueError as error:  # a contender that cannot be built is named, and left out
+            self._note(contender, rung, failed=str(error))
+            self.tell(f"{contender.name}: left out, {error}")
+            return math.inf
+
+    def _promoted(self, entrants: list[Contender], rung: int) -> list[Contender]:
+        """All of them at first; then the best of every family, and as many of the others as make half."""
+        if rung == 0:
+            return entrants
+        ranked = sorted(
+            (c for c in entrants if "folder" in (self._trial(c, rung - 1) or {})),
+            key=lambda c: -self._promise(c, rung),
+        )
+        kept = [c for place, c in enumerate(ranked) if c.family not in {other.family for other in ranked[:place]}]
+        kept = kept if rung == 1 else ranked[:1]
+        wanted = max(len(kept), math.ceil(len(ranked) / 2))
+        return kept + [c for c in ranked if c not in kept][: wanted - len(kept)]
+
+    def _promise(self, contender: Contender, rung: int) -> float:
+        """How fast it is, less what it lacks: being e times as fast makes up for a few points."""
+        trial = self._trial(contender, rung - 1) or {}
+        reference = self.state.data["reference"]
+        if self.wish.min_speed is not None:
+            too_slow = max(0.0, math.log(self.wish.min_speed / trial["rate"]))
+            return float(100 * trial["stop_score"] - 10 * too_slow)
+        floor = 100 * reference["stop_score"] - self.wish.points
+        if self.wish.min_score is not None:
+            floor = min(self.wish.min_score, 100 * reference["stop_score"])
+        lacks: float = max(0.0, floor - 100 * trial["stop_score"])
+        faster: float = trial["rate"] / reference["rate"]
+        return math.log(faster) - lacks / PATIENT[rung]
+
+    # What is known of a contender
+
+    def _trial(self, contender: Contender, rung: int) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.state.data["trials"].get(_key(contender, rung))
+        return found
+
+    def _done(self, contender: Contender, rung: int) -> bool:
+        return self._trial(contender, rung) is not None
+
+    def _model_of(self, contender: Contender, rung: int) -> str:
+        return str((self._trial(contender, rung) or {}).get("folder", ""))
+
+    def _note(self, contender: Contender, rung: int, **found: Any) -> None:
+        about = {"name": contender.name, "family": contender.family, "rung": rung, "sizes": list(contender.sizes)}
+        self.state.data["trials"][_key(contender, rung)] = about | found
+        self.state.save()
+
+    def _skip(self, contender: Contender, rung: int) -> None:
+        if rung == 0 and not self._done(contender, rung):
+            self._note(contender, rung, failed="no time was left")
+            self.tell(f"{contender.name}: no time was left for it; give a larger --budget")
+
+
+def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of every contender that was trained, the trial of its last rung, the most accurate first."""
+    last: dict[str, dict[str, Any]] = {}
+    for trial in sorted(trials.values(), key=lambda trial: int(trial["rung"])):
+        if "folder" in trial:
+            last[trial["name"]] = trial
+    return sorted(last.values(), key=lambda trial: -float(trial["stop_score"]))
+
+
+def forget_checkpoints(folder: Path) -> None:
+    """Checkpoints are for continuing a training; when it is finished, they only take room."""
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _key(contender: Contender, rung: int) -> str:
+    return f"{contender.name} #{rung}"
+
+
+def _slug(name: str) -> str:
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in name).split())
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
