@@ -1,7 +1,7 @@
-"""Register our models with transformers' Auto classes on `import datamux`, without paying for transformers' import.
+"""Register our models with transformers' Auto classes on `import datamux`, without importing transformers.
 
-If transformers' Auto classes are loaded, registration happens at once; otherwise as soon as they are. Importing
-`datamux` alone stays fast, which the command line needs.
+If the Auto classes are loaded already, registration happens at once; otherwise, as soon as they are loaded. So
+`import datamux` stays fast, which the command line needs.
 """
 
 import sys
@@ -58,6 +58,6 @@ class _RegisterAfter(Loader):
         try:
             import datamux.hub  # noqa: F401
         except ImportError:
-            # One of the three imported this one and is not done itself; its own turn comes.
+            # Another of the three modules is still being imported. Registration happens when that one is done.
             if module.__name__ == MODELS:
                 raise

@@ -1,4 +1,4 @@
-"""`datamux demo`: the models in the package at work on this machine, beside the plain ones; nothing to download."""
+"""`datamux demo`: the packaged models at work on this machine, beside plain ones. Nothing is downloaded."""
 
 import json
 import shutil
@@ -18,31 +18,31 @@ from datamux.cli.output import check_can_draw_into, show_table
 if TYPE_CHECKING:
     from datamux.evaluate.demo import Shown
 
-OTHER = " *"  # behind an answer that is not the plain model's
-WIDTH = 76  # letters of a text that are shown
+OTHER = " *"  # marks an answer that differs from the plain model's
+WIDTH = 76  # longer texts are cut in the table
 NEXT = """Next:
   {datamux} demo "A text of yours." "And another."     the same with your texts
   {datamux} predict sentiment IN.csv -o OUT.csv         a whole file
   {datamux} train --train YOURS.csv --text TEXT --label LABEL --num-instances 10      your own classifier or tagger"""
-RIVALS = "A smaller plain model may be faster still, and lose less: `datamux frontier` measures both on your rows."
+RIVALS = "A smaller plain model may be even faster and lose less: `datamux frontier` measures both on your data."
 TRAIN = "pip install 'datamux[train]' (in a checkout: '.[train]')"
 
 
 def demo(
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts of yours; without any, ours are shown.")] = None,
-    plot: Annotated[Path, typer.Option(help="Where to draw what was measured.")] = Path("datamux-demo.png"),
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one setting in one round.")] = 0.1,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of measuring, at most.")] = 3,
-    limit: Annotated[
+    texts: Annotated[list[str] | None, typer.Argument(help="Your own texts. Default: our sentences.")] = None,
+    plot: Annotated[Path, typer.Option(help="Draw the measurements into this file.")] = Path("datamux-demo.png"),
+    seconds: Annotated[float, typer.Option(min=0.01, help="Seconds that one setting runs in one round.")] = 0.1,
+    rounds: Annotated[int, typer.Option(min=1, help="The largest number of rounds to measure.")] = 3,
+    max_seconds: Annotated[
         float,
-        typer.Option(min=0.1, help="About how many seconds measuring one model may take; fewer rounds, if need be."),
+        typer.Option(min=0.1, help="Measure each model for about this long; a slow machine gets fewer rounds."),
     ] = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Answer texts with the shipped models, many texts a pass, beside the plain models; then measure both here."""
+    """Answer texts with the packaged models, many texts per pass, beside plain models; then measure both here."""
     check_can_draw_into(plot)
     if any(not text.strip() for text in texts or []):
-        raise ValueError("a text is empty; leave it out")
+        raise ValueError("one of the texts is empty; leave it out")
     with _progress("loading the models"):
         from datamux.evaluate.demo import SENTENCES, answer_texts, draw_demo, load_pair, measure_speed
 
@@ -54,13 +54,15 @@ def demo(
             _print_answers(shown[-1])
     for pair, one in zip(pairs, shown, strict=True):
         with _progress(f"{pair.name}: measuring") as tell:
-            one.speeds = measure_speed(pair, one.texts, rounds=rounds, seconds=seconds, limit=limit, tell=tell)
+            one.speeds = measure_speed(
+                pair, one.texts, rounds=rounds, seconds=seconds, max_seconds=max_seconds, tell=tell
+            )
         if not as_json:
             _print_speed(one, "Your texts and our sentences" if texts else "The sentences above")
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"equal": one.equal} for one in shown], indent=1))
     if find_spec("matplotlib") is None:
-        typer.echo("no plot without matplotlib: pip install 'datamux[bench]'", err=True)
+        typer.echo("no plot was drawn, because matplotlib is missing: pip install 'datamux[bench]'", err=True)
     else:
         draw_demo(shown, plot)
         typer.echo(f"drawn: {plot}", err=True)
@@ -69,7 +71,7 @@ def demo(
 
 
 def _next_steps() -> str:
-    """As they can be typed here: `make demo` calls a datamux that no path knows, in an environment without `train`."""
+    """Commands that work here: `make demo` runs a datamux that is not on the PATH, without the extra `train`."""
     unknown = Path(sys.argv[0]).name == "datamux" and not shutil.which("datamux")
     steps = NEXT.format(datamux=sys.argv[0] if unknown else "datamux")
     return steps if find_spec("accelerate") else f"{steps}\nTraining needs: {TRAIN}"
@@ -77,7 +79,7 @@ def _next_steps() -> str:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A line that changes; where stderr is no terminal, a line for each thing told."""
+    """A status line that changes; where stderr is not a terminal, one line per message."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -91,8 +93,8 @@ def _progress(what: str) -> Iterator[Callable[[str], None]]:
 
 def _print_answers(one: "Shown") -> None:
     typer.echo(
-        f"\n{one.name}: {len(one.texts)} texts, {one.group_size} in every pass"
-        + (f" ({one.company} of ours among them)" if one.company else "")
+        f"\n{one.name}: {len(one.texts)} texts, {one.group_size} per pass"
+        + (f" (with {one.company} of our own to fill it)" if one.company else "")
     )
     from datamux.evaluate.demo import bare
 
@@ -100,8 +102,8 @@ def _print_answers(one: "Shown") -> None:
         (_short(text), _words(plain), _words(mixed) + (OTHER if bare(plain) != bare(mixed) else ""))
         for text, plain, mixed in zip(one.texts, one.plain, one.mixed, strict=True)
     ]
-    show_table(("text", "plain model", f"{one.group_size} a pass"), rows)
-    typer.echo(f"{one.equal:.0%} of the answers are those of the plain model;{OTHER} marks the others.\n")
+    show_table(("text", "plain model", f"{one.group_size} per pass"), rows)
+    typer.echo(f"{one.equal:.0%} of the answers are the same as the plain model's;{OTHER} marks the others.\n")
 
 
 def _print_speed(one: "Shown", measured_on: str) -> None:
@@ -111,11 +113,11 @@ def _print_speed(one: "Shown", measured_on: str) -> None:
     ]
     show_table((one.name, "texts/s here", "against plain", f"{one.metric}, from its card"), rows)
     rounds = len(one.speeds[0]["rates"])
-    typer.echo(f"{measured_on}, over and over, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
+    typer.echo(f"{measured_on}, again and again, from texts to answers; {rounds} round{'s'[: rounds != 1]}.\n")
 
 
 def _range(row: dict[str, Any]) -> str:
-    """The lowest and the highest of several rounds."""
+    """The lowest and the highest ratio, if there were several rounds."""
     return f" ({row['lowest']:.1f} to {row['highest']:.1f})" if len(row["rates"]) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""`datamux export`: a trained model as one ONNX or OpenVINO file, compared with the original before it is kept."""
+"""`datamux export`: write a trained model as an ONNX or OpenVINO file, after comparing it with the original."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +9,13 @@ import typer
 def export(
     model: Annotated[str, typer.Argument(help="Folder or name of a trained model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must be empty.")],
-    to: Annotated[str, typer.Option(help="onnx or openvino.")] = "onnx",
-    int8: Annotated[bool, typer.Option("--int8", help="Weights in 8 bits (onnx alone).")] = False,
-    texts: Annotated[Path | None, typer.Option(help="A text file; its lines are compared too.")] = None,
+    to: Annotated[str, typer.Option(help="The format: onnx or openvino.")] = "onnx",
+    int8: Annotated[bool, typer.Option("--int8", help="Store weights in 8 bits (only with onnx).")] = False,
+    texts: Annotated[
+        Path | None, typer.Option(help="A text file with one text per line; answers for these are compared as well.")
+    ] = None,
 ) -> None:
-    """Export a model for any group size and length. A file that disagrees with the model is not written."""
+    """Export a model for any group size and text length. If its answers differ from the model's, nothing is written."""
     from datamux.inference.export import export_model
 
     lines = [] if texts is None else texts.read_text(encoding="utf-8").splitlines()

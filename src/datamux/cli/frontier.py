@@ -1,46 +1,37 @@
-"""`datamux frontier`: accuracy against throughput for everything you could run, and which of it you should."""
+"""`datamux frontier`: accuracy against throughput for everything you could run, and which setting to use."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from datamux.cli.options import (
-    AsJson,
-    DataDir,
-    Engines,
-    Groupings,
-    GroupSizes,
-    LabelColumn,
-    Record,
-    Split,
-    TextColumns,
-    TokenLevel,
-)
+from datamux.cli import options
 from datamux.cli.output import check_can_draw, keep, show_table
 
 
 def frontier(
-    task: Annotated[str, typer.Argument(help="A task (datamux ls tasks) or a file of your own.")],
+    task: Annotated[str, typer.Argument(help="A task (see datamux ls tasks) or your own file.")],
     model: Annotated[
         list[str],
         typer.Option("--model", "-m", help="Trained models, the plain one first. Default: those in the package."),
     ] = [],
     name: Annotated[list[str], typer.Option("--name", help="A short name for each model, in the same order.")] = [],
-    split: Split = ["validation"],
-    engine: Engines = ["torch"],
-    group_size: GroupSizes = [],
-    max_drop: Annotated[float, typer.Option(min=0, help="Points of accuracy that you can spare.")] = 1.0,
-    groupings: Groupings = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds; everything runs in each.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time of one point in one round.")] = 1.0,
-    data_dir: DataDir = None,
-    text: TextColumns = ["text"],
-    label: LabelColumn = "label",
-    token_level: TokenLevel = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw accuracy against throughput into this file.")] = None,
-    record: Record = None,
-    as_json: AsJson = False,
+    split: options.Split = ["validation"],
+    engine: options.Engines = ["torch"],
+    group_size: options.GroupSizes = [],
+    max_drop: Annotated[
+        float, typer.Option(min=0, help="How many percentage points of the score you can give up.")
+    ] = 1.0,
+    groupings: options.Groupings = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds; every setting runs in each of them.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Seconds that one setting runs in one round.")] = 1.0,
+    data_dir: options.DataDir = None,
+    text: options.TextColumns = ["text"],
+    label: options.LabelColumn = "label",
+    token_level: options.TokenLevel = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the score against the throughput into this file.")] = None,
+    record: options.Record = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score and time trained models at every group size, side by side, and recommend one for your accuracy budget."""
     from rich.console import Console
@@ -74,17 +65,9 @@ def frontier(
         notes.print(f"drawn: {plot}")
     if as_json:
         return
-    points = [Point(**row) for row in found["results"]]
-    rows = [
-        (
-            p.name,
-            f"{p.score:.2%}",
-            f"{p.drop:+.2f}",
-            f"{p.rate:,.0f}",
-            f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})",
-            "*" if p.best else "",
-        )
-        for p in sorted(points, key=lambda p: p.ratio)
-    ]
+    rows = []
+    for p in sorted((Point(**row) for row in found["results"]), key=lambda p: p.ratio):
+        ratio = f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})"
+        rows.append((p.name, f"{p.score:.2%}", f"{p.drop:+.2f}", f"{p.rate:,.0f}", ratio, "*" if p.best else ""))
     show_table(("", "score", "points lost", "instances/s", "against the first", "best"), rows)
     Console().print(f"\n{found['recommendation']['line']}")

@@ -1,4 +1,4 @@
-"""`datamux ls`: what there is to choose from."""
+"""`datamux ls`: lists multiplexers, demultiplexers, tasks, recipes, models, published checkpoints and losses."""
 
 import json
 from enum import StrEnum
@@ -16,19 +16,19 @@ class Kind(StrEnum):
     tasks = "tasks"
     recipes = "recipes"
     models = "models"
+    encoders = "encoders"
+    published = "published"
+    losses = "losses"
 
 
-def ls(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    as_json: AsJson = False,
-) -> None:
-    """List what there is to choose from, each with what it does."""
-    if kind == Kind.models and as_json:  # all that their cards have, as data
+def ls(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
+    """List parts, tasks, recipes, models, encoders, published checkpoints or losses, and what each of them does."""
+    if kind == Kind.models and as_json:  # JSON has everything that is on their cards
         from datamux.zoo import shipped_models
 
         typer.echo(json.dumps([{"name": name, **card} for name, card in shipped_models().items()], indent=2))
         return
-    rows = {"tasks": _tasks, "recipes": _recipes, "models": _models}.get(kind, lambda: _strategies(kind))()
+    rows = LISTS.get(kind, lambda: _strategies(kind))()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -39,20 +39,12 @@ def ls(
 
 
 def _strategies(kind: Kind) -> list[dict[str, str]]:
-    from collections.abc import Callable, Mapping
-
     from datamux.demultiplexers import DEMULTIPLEXERS
     from datamux.multiplexers import IMAGE_MULTIPLEXERS, MULTIPLEXERS
     from datamux.registry import settings, summary
 
-    tables: dict[Kind, Mapping[str, Callable[..., object]]] = {
-        Kind.multiplexers: MULTIPLEXERS | IMAGE_MULTIPLEXERS,
-        Kind.demultiplexers: DEMULTIPLEXERS,
-    }
-    return [
-        {"name": name, "settings": settings(factory), "what": summary(factory)}
-        for name, factory in tables[kind].items()
-    ]
+    table = dict(DEMULTIPLEXERS if kind == Kind.demultiplexers else MULTIPLEXERS | IMAGE_MULTIPLEXERS)
+    return [{"name": name, "settings": settings(factory), "what": summary(factory)} for name, factory in table.items()]
 
 
 def _tasks() -> list[dict[str, str]]:
@@ -70,12 +62,9 @@ def _tasks() -> list[dict[str, str]]:
 
 
 def _recipes() -> list[dict[str, str]]:
-    from datamux.train.recipe import shipped_recipes
+    from datamux.train.shipped import shipped_recipes
 
-    return [
-        {"name": name, "what": file.read_text().splitlines()[0].lstrip("# ")}
-        for name, file in shipped_recipes().items()
-    ]
+    return [{"name": name, "what": recipe.summary} for name, recipe in shipped_recipes().items()]
 
 
 def _models() -> list[dict[str, str]]:
@@ -84,10 +73,48 @@ def _models() -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "texts a pass": f"1 to {card['num_instances']}" if card["num_instances"] > 1 else "1",
-            "score by texts a pass": f"{card['metric']}: "
+            "texts per pass": f"1 to {card['num_instances']}" if card["num_instances"] > 1 else "1",
+            "score by texts per pass": f"{card['metric']}: "
             + ", ".join(f"{100 * score:.1f} at {k}" for k, score in card["scores"].items()),
             "what": card["what"],
         }
         for name, card in shipped_models().items()
     ]
+
+
+def _encoders() -> list[dict[str, str]]:
+    from datamux.zoo import shipped_encoders
+
+    return [
+        {
+            "name": name,
+            "texts per pass": f"1 to {about['num_instances']}" if about["num_instances"] > 1 else "1",
+            "what": about["what"],
+        }
+        for name, about in shipped_encoders().items()
+    ]
+
+
+def _published() -> list[dict[str, str]]:
+    from datamux.hub.published.checkpoint import published_names
+
+    return [
+        {"name": name, "trained on": task, "texts per pass": f"up to {slots}"}
+        for name, (task, slots) in published_names().items()
+    ]
+
+
+def _losses() -> list[dict[str, str]]:
+    from datamux.train.extra_losses import EXTRA_LOSSES
+
+    return [{"name": name, "what": (loss.__doc__ or "").split("\n")[0]} for name, loss in EXTRA_LOSSES.items()]
+
+
+LISTS = {
+    Kind.tasks: _tasks,
+    Kind.recipes: _recipes,
+    Kind.models: _models,
+    Kind.encoders: _encoders,
+    Kind.published: _published,
+    Kind.losses: _losses,
+}

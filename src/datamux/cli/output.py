@@ -1,4 +1,4 @@
-"""What commands that measure share: keep the record, print it as JSON or as a table."""
+"""Output that several commands share: run records, JSON, tables, and checks before a plot is drawn."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ PLOTS = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 
 
 def keep(found: dict[str, Any], record: Path | None, as_json: bool) -> None:
-    """Write the run record where one is wanted, and print it if JSON is."""
+    """Write the run record to a file, print it as JSON, or both, as the user asked."""
     if record is not None:
         from datamux.evaluate.records import write_record
 
@@ -29,14 +29,14 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for title in titles:
-        table.add_column(title, overflow="fold")  # a name that is too long goes on in the next line, whole
+        table.add_column(title, overflow="fold")  # a long name continues on the next line
     for row in rows:
-        table.add_row(*map(escape, row))  # a text may look like markup
+        table.add_row(*map(escape, row))  # a text may contain brackets, which are markup for rich
     Console().print(table)
 
 
 def check_can_draw(plot: Path | None) -> None:
-    """Say that matplotlib is missing before anything is measured, not after."""
+    """Report a missing matplotlib before anything is measured."""
     if plot is not None:
         import matplotlib  # noqa: F401
 
@@ -44,7 +44,7 @@ def check_can_draw(plot: Path | None) -> None:
 
 
 def check_can_draw_into(plot: Path) -> None:
-    """The folder must be there, and the ending one that can be drawn."""
+    """The folder must exist, and the file must have an ending that can be drawn."""
     check_choice("ending of a plot", plot.suffix.lower(), PLOTS)
     if not plot.parent.is_dir():
         raise ValueError(f"no such folder for the plot: {plot.parent}")
