@@ -1,4 +1,4 @@
-"""What every multiplexer with every demultiplexer must do. A new strategy is tested the moment it is registered."""
+"""What every multiplexer and every demultiplexer must do. A new strategy is tested the moment it is registered."""
 
 import copy
 import itertools
@@ -8,10 +8,21 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from conftest import random_rows, tiny_encoder
-from datamux import DEMULTIPLEXERS, MULTIPLEXERS, build_demultiplexer, build_multiplexer, multiplex
+from datamux import (
+    DEMULTIPLEXERS,
+    MULTIPLEXERS,
+    Multiplexed,
+    Multiplexer,
+    build_demultiplexer,
+    build_multiplexer,
+    multiplex,
+)
+from datamux.multiplexers.hadamard import Hadamard
 
 N = 3
-PAIRS = list(itertools.product(MULTIPLEXERS, DEMULTIPLEXERS))
+# Each multiplexer with one demultiplexer, and each demultiplexer with one multiplexer: the two meet only in the heart.
+PAIRS = [(mux, "gate") for mux in MULTIPLEXERS]
+PAIRS += [("gaussian_hadamard", demux) for demux in DEMULTIPLEXERS if demux != "gate"]
 pairs = pytest.mark.parametrize(("mux", "demux"), PAIRS, ids=["+".join(pair) for pair in PAIRS])
 
 
@@ -19,6 +30,89 @@ def build(mux, demux, seed=0, task="sequence-classification", num_instances=N):
     torch.manual_seed(seed)
     options = {"multiplexer": mux, "demultiplexer": demux, "num_labels": 4, "seed": seed}
     return multiplex(tiny_encoder(), num_instances, task=task, **options)
+
+
+def answers_of_both_paths(model, rows, monkeypatch):
+    """Logits with gradients, where all vectors are mixed at once, and at inference on a CPU, one group at a time."""
+    monkeypatch.setattr("datamux.cpu_mixing.CACHED", 1)
+    with torch.enable_grad():
+        training = model(**rows).logits.detach()
+    with torch.no_grad():
+        return training, model(**rows).logits
+
+
+@pairs
+@pytest.mark.parametrize("given", ["padded", "unpadded", "segments"])
+def test_training_and_inference_mix_alike(mux, demux, given, monkeypatch):
+    model = build(mux, demux)
+    torch.nn.init.normal_(model.mux.head.out.weight)
+    torch.nn.init.normal_(model.backbone.words.weight)  # the padding word, too: only the mask keeps it out
+    rows = random_rows(2 * N + 1)  # the last group is incomplete
+    if given == "unpadded":
+        rows = {"input_ids": random_rows(2 * N)["input_ids"]}  # no mask at all
+    if given == "segments":
+        rows["token_type_ids"] = rows["attention_mask"] * (torch.arange(7) > 2)
+    training, inference = answers_of_both_paths(model, rows, monkeypatch)
+    torch.testing.assert_close(inference, training, atol=1e-5, rtol=1e-4)
+
+
+class Reversed(Hadamard):
+    """Inherits `weights`, and mixes the reversed input with them."""
+
+    def mix(self, x, mask):
+        return super().mix(x.flip(-1), mask)
+
+
+class Scaled(Hadamard):
+    """Inherits `weights` and `mix`, and changes what comes out."""
+
+    def forward(self, x, mask=None):
+        return 3 * super().forward(x, mask)
+
+
+class Rolled(Multiplexer):
+    """Writes `mix` and has no weights."""
+
+    def mix(self, x, mask):
+        return sum(x[:, slot].roll(slot, -1) for slot in range(x.shape[1]))
+
+
+@pytest.mark.parametrize("demux", ["gate", "index"])
+@pytest.mark.parametrize("kind", [Reversed, Scaled, Rolled])
+def test_inference_uses_a_multiplexer_of_ones_own(kind, demux, monkeypatch):
+    monkeypatch.setitem(MULTIPLEXERS, "own", kind)
+    model = build("own", demux)
+    torch.nn.init.normal_(model.mux.head.out.weight)
+    rows = random_rows(2 * N + 1)
+    training, inference = answers_of_both_paths(model, rows, monkeypatch)
+    torch.testing.assert_close(inference, training, atol=1e-5, rtol=1e-4)
+    ids, mask = (rows[name][:N].unsqueeze(0) for name in ("input_ids", "attention_mask"))
+    with torch.no_grad():
+        found, _ = model.mux.mix_groups(ids, mask.bool())
+        vectors, mask = model.mux.demultiplexer.add_prefix(model.backbone.words(ids), mask.bool())
+        torch.testing.assert_close(found, model.mux.multiplexer(vectors, mask))
+        other, _ = build("gaussian_hadamard", demux).mux.mix_groups(ids, rows["attention_mask"][:N].bool().unsqueeze(0))
+    assert (found - other).abs().max() > 1e-3, "this multiplexer must be told from its parent"
+
+
+def test_a_multiplexer_must_say_how_it_mixes():
+    class Silent(Multiplexer):
+        pass
+
+    model = Multiplexed(torch.nn.Identity(), Silent(N, 24), build_demultiplexer("key", N, 24))
+    with pytest.raises(TypeError, match=r"Silent must define weights\(\) or mix\(\)"):
+        model(torch.randn(N, 24))
+
+
+@pytest.mark.parametrize(("name", "weighted"), [("identity", True), ("sign", True), ("ortho", False)])
+def test_only_weights_alone_take_the_quick_path(name, weighted, monkeypatch):
+    model = build(name, "gate")
+    ids, used = random_rows(N)["input_ids"].unsqueeze(0), []
+    definition = model.mux.embed_and_mix
+    monkeypatch.setattr(model.mux, "embed_and_mix", lambda *given: used.append(1) or definition(*given))
+    with torch.no_grad():
+        model.mux.mix_groups(ids)
+    assert bool(used) == (not weighted)
 
 
 @pairs
@@ -86,14 +180,24 @@ def test_order_is_kept_for_any_number_of_rows(mux, demux):
 @pairs
 @torch.no_grad()
 def test_an_empty_slot_is_like_a_smaller_group(mux, demux):
+    """It adds nothing to the mixture. Only `index` has one more prefix position for it, between prefix and tokens."""
     model = build(mux, demux)
     rows = random_rows(2)
-    expected = model(**rows, group_size=2).logits
-    got = model(**rows, group_size=3).logits
-    if demux == "index":  # one more prefix position: another input
-        assert got.shape == expected.shape
-    else:
-        torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-4)
+    small = model.encode(**rows, group_size=2)
+    large = model.encode(**rows, group_size=3)
+    more = model.mux.demultiplexer.prefix_length(3) - model.mux.demultiplexer.prefix_length(2)
+    assert more == (1 if demux == "index" else 0)
+    assert large.states.shape[1] == small.states.shape[1] + more
+
+    def mixture(encoded):
+        ids = encoded.grouping.group(rows["input_ids"])
+        return model.mux.mix_groups(ids, encoded.token_mask)[0]
+
+    found = mixture(large)
+    found = torch.cat([found[:, : 2 * more], found[:, 3 * more :]], 1)  # without the prefix of the third slot
+    torch.testing.assert_close(found, mixture(small), atol=1e-6, rtol=1e-5)
+    if not more:
+        torch.testing.assert_close(model.mux.answer(large), model.mux.answer(small), atol=1e-5, rtol=1e-4)
 
 
 @pairs
@@ -128,7 +232,7 @@ def test_one_slot_works(mux, demux):
 
 @pairs
 @torch.no_grad()
-def test_token_labels_and_words_have_a_row_an_instance(mux, demux):
+def test_token_labels_and_words_have_one_row_per_instance(mux, demux):
     rows = random_rows(N + 1)
     assert build(mux, demux, task="token-classification")(**rows).logits.shape == (N + 1, 7, 4)
     assert build(mux, demux, task="retrieval")(**rows).logits.shape == (N + 1, 7, 61)

@@ -20,17 +20,20 @@ import torch
 import transformers as tf
 
 import datamux
-from datamux.cli.train import OWN
+from datamux.cli.train import recipe_for
 from datamux.train.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if re.search(r"(?m)^ *```\w", page.read_text(encoding="utf-8"))]
+OWN_TEST = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # run once, where their results are looked at too
 LANGUAGES = {"", "text", "json", "toml", "python", "bash"}  # no "sh" or "console": they would not be run
+NOT_RUN_HERE = {"javascript"}  # needs a reason
 REASON = re.compile(r"<!-- not run: (\S.*) -->")
 QUICK = ["--rounds", "1", "--seconds", "0.01"]
 TINY = ["--layers", "1", "--hidden", "16", "--heads", "2", "--group-size", "2"]
-TIMED = {"bench": [*QUICK, *TINY], "frontier": [*QUICK, "--groupings", "1"]}
+SEARCH = ["--budget", "10s", "--encoder", "some/pretrained-encoder", "--family", "words", "--engine", "torch"]
+TIMED = {"bench": [*QUICK, *TINY], "frontier": [*QUICK, "--groupings", "1"], "tune": SEARCH}
 SMALL = {"layers": 3, "hidden": 32, "heads": 2, "vocab_size": 100}
 
 
@@ -63,6 +66,16 @@ def blocks(page: Path) -> Iterator[Block]:
         before = line
 
 
+def python_names(page: Path) -> list[dict]:
+    """The names that each python block of a page leaves behind."""
+    found: list[dict] = []
+    for block in blocks(page):
+        if block.language == "python":
+            found.append({})
+            exec(block.code, found[-1])
+    return found
+
+
 def commands(code: str) -> Iterator[list[str]]:
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
@@ -71,16 +84,20 @@ def commands(code: str) -> Iterator[list[str]]:
 
 
 def cut_short(arguments: list[str]) -> list[str]:
-    """The same command, with a small network and two steps of training, or one short round of timing."""
+    """The same command, with a small network and two steps of training, or with a short timing or search."""
     if arguments[0] != "train":
         return [*arguments, *TIMED.get(arguments[0], [])]
-    named = [word for word in arguments[1:2] if not word.startswith("-")] or [OWN]
+    starts = [value for flag, value in pairwise(arguments) if flag == "--start"]
+    sizes = [f"model.{key}={value}" for key, value in SMALL.items()]
+    named = [word for word in arguments[1:2] if not word.startswith("-")] or [recipe_for(*starts[-1:], override=sizes)]
     given = [value for flag, value in pairwise(arguments) if flag == "--set"]
     recipe = load_recipe(named[0], given)
-    settings = [f"model.{key}={value}" for key, value in SMALL.items()] + ["run.bf16=false"]
-    for stage in ("warmup", "task"):
+    settings = [*sizes, "run.bf16=false"]
+    for stage in ("warmup", "pretrain", "task"):
         if getattr(recipe, stage).steps:
             settings += [f"{stage}.steps=2", f"{stage}.groups=2"]
+    if recipe.task.plain_steps:
+        settings.append("task.plain_steps=2")
     return [*arguments, *(word for setting in settings for word in ("--set", setting))]
 
 
@@ -95,18 +112,20 @@ def run_command(words: list[str], monkeypatch) -> None:
 
 
 def check_figure(words: list[str]) -> None:
-    """The figure and the series of a `datamux reproduce` command that is not run exist."""
-    from datamux.reproduce.figures import get_figure
+    """The experiments and the series of a `datamux reproduce` command that is not run exist."""
+    from datamux.reproduce.catalogue import choose
+    from datamux.reproduce.experiment import narrowed
 
     given = list(pairwise(words))
     series = [value for flag, value in given if flag == "--series"]
     sizes = [int(value) for flag, value in given if flag == "-n"]
-    get_figure(words[2]).selected(series, sizes, None)
+    for experiment in choose(words[2]):
+        narrowed(experiment, series, sizes)
 
 
 def write_rows(folder: Path) -> None:
     texts = [("good film", "praise"), ("the plot was very bad .", "blame"), ("a film", "blame")] * 8
-    lines = "".join(f"{text},{label}\n" for text, label in texts)
+    lines = "".join(f"{text} {number},{label}\n" for number, (text, label) in enumerate(texts * 3))
     for name in ("reviews.csv", "held-out.csv", "new.csv"):
         (folder / name).write_text(f"review,verdict\n{lines}")
     words, tags = ["anna", "lives", "in", "paris"], ["B-PER", "O", "O", "B-LOC"]
@@ -144,10 +163,12 @@ def folder(tmp_path, tokenizer, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
+def run_page(page: Path, monkeypatch) -> list[dict]:
+    """Run the blocks of a page, and return the names that each python block leaves behind."""
+    found: list[dict] = []
     for block in blocks(page):
-        assert block.language in LANGUAGES, f"{block.place}: write python or bash, not {block.language}"
+        allowed = LANGUAGES if block.reason is None else LANGUAGES | NOT_RUN_HERE
+        assert block.language in allowed, f"{block.place}: write python or bash, not {block.language}"
         if block.reason is not None:
             for words in commands(block.code) if block.language == "bash" else ():
                 if words[:2] == ["datamux", "reproduce"]:
@@ -157,24 +178,33 @@ def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
         if block.language == "toml" and named:
             Path(named[1]).write_text(block.code)
         if block.language == "python":
-            exec(compile(block.code, block.place, "exec"), {"__name__": "__main__"})
+            found.append({"__name__": "__main__"})
+            exec(compile(block.code, block.place, "exec"), found[-1])
         if block.language == "bash":
             for words in commands(block.code):
                 run_command(words, monkeypatch)
+    return found
 
 
-def test_what_the_blocks_of_readme_give(folder):
-    found: list[dict] = []
-    for block in blocks(ROOT / "README.md"):
-        if block.language == "python":
-            found.append({})
-            exec(block.code, found[-1])
-    assert [tuple(names["logits"].shape) for names in found if "logits" in names] == [(3, 2), (10, 3)]
-    assert [len(names["answers"]) for names in found if "answers" in names] == [20, 2]
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in OWN_TEST], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
+    run_page(page, monkeypatch)
+
+
+def test_the_blocks_of_readme_run_and_give_what_they_say(folder, monkeypatch):
+    found = run_page(ROOT / "README.md", monkeypatch)
+    assert [len(names["answers"]) for names in found if "answers" in names] == [20]
     first = next(names for names in found if "answers" in names)
     assert len(set(first["texts"])) == 20, "no copies: they would be run once, and not fill a pass"
     right = [a["label"] == label for a, label in zip(first["answers"], ["positive", "negative"] * 10, strict=True)]
     assert sum(right) >= 18
+
+
+@pytest.mark.parametrize(("page", "shape"), [("docs/index.md", (3, 2)), ("docs/guides/any-network.md", (10, 3))])
+def test_rows_in_are_rows_out(page, shape, folder):
+    assert [tuple(names["logits"].shape) for names in python_names(ROOT / page) if "logits" in names] == [shape]
 
 
 def test_a_block_without_a_reason_is_run(tmp_path, monkeypatch):
@@ -192,7 +222,7 @@ def test_figures_and_series_that_are_not_run_are_checked():
     check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "-n", "2"])
     with pytest.raises(ValueError, match="unknown series of mnist-cnn 'rotation'"):
         check_figure(["datamux", "reproduce", "mnist-cnn", "--series", "ortho", "--series", "rotation"])
-    with pytest.raises(ValueError, match="unknown figure 'mnist-cmm'"):
+    with pytest.raises(ValueError, match="no figure or experiment is called 'mnist-cmm'"):
         check_figure(["datamux", "reproduce", "mnist-cmm"])
 
 
@@ -202,9 +232,8 @@ def test_readme_names_the_two_commands(command):
     assert re.search(rf"(?m)^{command}:", (ROOT / "Makefile").read_text())
 
 
-def test_contributing_adds_a_multiplexer():
-    names: dict = {}
-    exec(next(block.code for block in blocks(ROOT / "CONTRIBUTING.md") if block.language == "python"), names)
+def test_the_blocks_of_contributing_run_and_add_a_multiplexer(folder, monkeypatch):
+    names = run_page(ROOT / "CONTRIBUTING.md", monkeypatch)[0]
     x = torch.arange(24.0).view(1, 2, 3, 4)
     expected = (x[:, 0] + x[:, 1].roll(-1, -1)) / 2
     torch.testing.assert_close(names["Shift"](2, 4)(x), expected)

@@ -10,8 +10,8 @@ from datamux import MULTIPLEXERS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
     "classify_csv": ["'the film was great': praise", "'so dull was the plot': blame", "'the plot was fine': praise"],
-    "own_multiplexer": ["identity: 3 inputs a pass", "shift: 3 inputs a pass"],
-    "plain_module": ["1 a pass: 2000 passes", "2 a pass: 1000 passes", "4 a pass: 500 passes"],
+    "own_multiplexer": ["identity: 3 inputs per pass", "shift: 3 inputs per pass"],
+    "plain_module": ["1 per pass: 2000 passes", "2 per pass: 1000 passes", "4 per pass: 500 passes"],
     "tag": ["'the parcel of Anna is late': Anna", "'says Omar': Omar", "Mei, Luca"],
 }
 

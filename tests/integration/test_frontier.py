@@ -8,7 +8,7 @@ import transformers as tf
 
 from conftest import tiny_encoder
 from datamux import multiplex
-from datamux.evaluate.bench import run_speed
+from datamux.evaluate.benchmarks import run_speed
 from datamux.evaluate.frontier import measure_frontier
 from datamux.inference.export import export_model
 
@@ -80,7 +80,7 @@ def test_speed_of_a_trained_model_from_texts(models, tmp_path, monkeypatch):
     (folder / "train.jsonl").write_text("".join(json.dumps(row | {"label": int(row["label"])}) + "\n" for row in rows))
     options = {"shape": {}, "lengths": "sst2", "texts": True, "engines": ["torch"], "demultiplexers": [], "samples": 40}
     found = run_speed(model=models[1], group_sizes=[2, 40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
-    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 a pass, torch"], "40 does not fit"
+    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 per pass, torch"], "40 does not fit"
     with pytest.raises(ValueError, match="has 4 slots"):
         run_speed(model=models[1], group_sizes=[40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
 
@@ -92,8 +92,8 @@ def test_speed_of_an_exported_model_in_its_own_engine(models, tmp_path):
     for engines in ([], ["onnx"]):
         found = run_speed(engines=engines, **options)
         names = [row["name"] for row in found["results"]]
-        assert names == ["plain, onnx", "gate, 2 a pass, onnx", "gate, 3 a pass, onnx"]
-    with pytest.raises(ValueError, match="runs in onnx alone, not in torch"):
+        assert names == ["plain, onnx", "gate, 2 per pass, onnx", "gate, 3 per pass, onnx"]
+    with pytest.raises(ValueError, match="runs only in onnx, not in torch"):
         run_speed(engines=["torch"], **options)
     with pytest.raises(ValueError, match="not a multiplexed one"):
         run_speed(engines=[], **(options | {"model": models[0]}))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import trainer_script
 import transformers as tf
 
 from conftest import random_rows, tiny_encoder
@@ -55,6 +56,18 @@ def test_auto_classes_and_config(tmp_path):
     assert isinstance(tf.AutoModelForSequenceClassification.from_pretrained(tmp_path), MuxForSequenceClassification)
     with pytest.raises(Exception, match="num_instances"):
         MuxConfig(num_instances="3")
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_an_old_checkpoint_loads_unless_it_had_a_bypass(tmp_path, bypass):
+    multiplex(tiny_encoder(), 3).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"bypass": bypass}))
+    if bypass:
+        with pytest.raises(ValueError, match="trained with bypass=true, which datamux no longer has; train it again"):
+            MuxConfig.from_pretrained(tmp_path)
+    else:
+        assert "bypass" not in MuxConfig.from_pretrained(tmp_path).to_dict()
 
 
 def test_keys_are_right_when_a_checkpoint_lacks_them(tmp_path):
@@ -118,20 +131,22 @@ def test_gradient_checkpointing_changes_nothing():
     torch.testing.assert_close(loss, expected, atol=1e-5, rtol=1e-4)
 
 
-def run_trainer(tmp_path: Path, processes: int) -> dict:
-    script = [str(HERE / "trainer_script.py"), str(tmp_path / "report.json")]
-    launch = [sys.executable]
-    if processes > 1:
-        launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
-    done = subprocess.run(launch + script, capture_output=True, text=True, timeout=200, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads((tmp_path / "report.json").read_text())
+def run_trainer(report: Path, processes: int) -> dict:
+    if processes == 1:
+        trainer_script.main(str(report))
+    else:
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        found_in = os.pathsep.join((str(HERE.parent), os.environ.get("PYTHONPATH", "")))
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": found_in}
+        script = [str(HERE / "trainer_script.py"), str(report)]
+        done = subprocess.run(launch + script, capture_output=True, text=True, timeout=200, env=environment)
+        assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(report.read_text())
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_trainer_learns_and_counts_every_example_once(tmp_path, processes):
-    report = run_trainer(tmp_path, processes)
+    report = run_trainer(tmp_path / "report.json", processes)
     assert report["processes"] == processes
     assert report["evaluated"] == 101, "an odd number, so that neither groups nor processes divide it"
     assert report["labels_seen"] == report["labels_given"]

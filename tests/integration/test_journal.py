@@ -182,4 +182,4 @@ def test_the_command_says_how_to_go_on(tmp_path, monkeypatch, from_stdin):
     done = CliRunner().invoke(app, command, input="\n".join(TEXTS))
     assert done.exit_code == 130
     assert not (tmp_path / "out.jsonl").exists()
-    assert ("the same command goes on where this one stopped" in done.output) != from_stdin
+    assert ("run the same command again to continue where it stopped" in done.output) != from_stdin

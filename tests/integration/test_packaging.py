@@ -18,7 +18,7 @@ from datamux.cli import app
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "datamux"
 HEAVY = ("torch", "transformers", "numpy", "datasets", "sklearn", "matplotlib", "onnxruntime", "accelerate")
-BASES = {"MuxPreTrainedModel", "Backbone", "SequenceHead", "TokenHead", "RetrievalHead"}  # to build on
+BASES = {"Result", "MuxPreTrainedModel", "Backbone", "SequenceHead", "TokenHead", "RetrievalHead"}  # to build on
 JUNK = re.compile(r"__pycache__|\.pyc$|\.DS_Store|\.venv|\.egg-info|^/runs/|^/site/|\.(pt|log|part)$")
 
 
@@ -57,7 +57,7 @@ def test_the_sdist_holds_the_whole_checkout_and_no_junk(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names >= {"LICENSE", "README.md", "Makefile", "pyproject.toml", "experiments/report.py"}
+    assert names >= {"LICENSE", "README.md", "Makefile", "pyproject.toml", "scripts/results.py"}
     assert not [name for name in names if JUNK.search(f"/{name}")]
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: what belongs to it is not known")
@@ -79,7 +79,7 @@ def test_what_is_exported_is_documented():
 def test_neither_the_import_nor_any_help_loads_anything_heavy():
     listed = runpy.run_path(str(ROOT / "scripts/commands.py"))["commands"](app)
     commands = ["datamux", "datamux bench", *(name for name, _ in listed)]
-    assert {"datamux reproduce", "datamux bench parts"} < set(commands)
+    assert {"datamux reproduce", "datamux bench breakdown"} < set(commands)
     code = f"""
 import sys
 import datamux

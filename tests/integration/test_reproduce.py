@@ -1,29 +1,31 @@
-"""The paper's MNIST figures on real digits: every multiplexer learns, runs go on, records are shown as rows."""
+"""`datamux reproduce`: image networks learn, interrupted work continues, and all experiments are listed and shown."""
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 
+from command_line import run as datamux
+from command_line import succeed
 from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
-from datamux.native.layer import switch
-from datamux.reproduce import runs as runs_module
-from datamux.reproduce.committed import has_record
-from datamux.reproduce.figures import FIGURES, get_figure
-from datamux.reproduce.pca import pca_record, variance_shares
-from datamux.reproduce.picture import picture_record
-from datamux.reproduce.plots import draw_figure
-from datamux.reproduce.run import run_figure
-from datamux.reproduce.speed import RATE, RATIO, speed_record
-from datamux.reproduce.table import COLUMNS, rows_of
-from datamux.tasks.images import Images, from_scikit_learn, load_mnist
-from datamux.train.image_networks import ImageNetwork
-from datamux.train.images import Protocol, accuracy_by_slot, train_on_images
+from datamux.reproduce import image_runs
+from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
+from datamux.reproduce.experiment import narrowed
+from datamux.reproduce.figures import draw
+from datamux.reproduce.figures.image_rows import COLUMNS, RATE, RATIO, rows_of
+from datamux.reproduce.image_measurements import measure, pca_record, picture_record, speed_record, variance_shares
+from datamux.reproduce.paper.claims import CLAIMS
+from datamux.reproduce.paper.figures import PAPER_FIGURES
+from datamux.reproduce.paper.verdict import Word
+from datamux.reproduce.records import has_record
+from datamux.reproduce.runner import described
+from datamux.vision.digits import Images, from_scikit_learn, load_mnist
+from datamux.vision.networks import ImageNetwork
+from datamux.vision.training import Protocol, accuracy_by_slot, train_on_images
 
 QUICK = Protocol(loss="cross_entropy", optimiser="adamw", rate=4e-3, schedule="cosine", steps=250, epochs=1)
 LINEAR = ("ortho", "learned_ortho", "low_rank")
@@ -67,20 +69,16 @@ def test_the_papers_own_protocol_learns(digits):
     assert min(slots) > 0.75
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_the_papers_own_protocol_learns_with_the_cnn(digits):
-    """It stands still for thousands of steps at first, so this is for native layers, which make them in seconds."""
-    torch.set_num_threads(1)
-    model = ImageNetwork("cnn", "ortho").build(2)
-    assert switch(model, True)
-    train_on_images(model, digits, Protocol(steps=7000, epochs=1))
-    switch(model, False)
-    assert min(accuracy_by_slot(model, digits)) > 0.8
+    """It stands still for thousands of steps at first."""
+    slots = learned(ImageNetwork("cnn", "ortho"), digits, Protocol(steps=7000, epochs=1))
+    assert min(slots) > 0.8
 
 
-def test_a_run_is_kept_and_not_repeated(tmp_path, digits, monkeypatch):
+def test_a_run_is_stored_and_not_repeated(tmp_path, digits, monkeypatch):
     trained = []
-    original = runs_module.train_on_images
+    original = image_runs.train_on_images
 
     def train(model, data, protocol, **options):
         trained.append((model.num_instances, options["seed"]))
@@ -88,39 +86,33 @@ def test_a_run_is_kept_and_not_repeated(tmp_path, digits, monkeypatch):
             raise KeyboardInterrupt
         original(model, data, replace(protocol, steps=3), **options)
 
-    monkeypatch.setattr(runs_module, "train_on_images", train)
+    monkeypatch.setattr(image_runs, "train_on_images", train)
     options = {"seeds": 3, "epochs": 1, "sizes": [1, 2], "series": ["ortho"]}
+    mlp = get_experiment("mnist-mlp")
     with pytest.raises(KeyboardInterrupt):
-        run_figure("mnist-mlp", digits, tmp_path, **options)
-    assert not (tmp_path / "mnist-mlp.json").exists()
-    assert len(list((tmp_path / "runs").iterdir())) == 3
+        measure(narrowed(mlp, **options), digits, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
     seen = []
-    record = run_figure(
-        "mnist-mlp",
-        digits,
-        tmp_path,
-        open_progress=lambda total, done: seen.append(done / total) or seen.append,
-        **options,
-    )
+    told = {"open_progress": lambda total, done: seen.append(done / total) or seen.append}
+    record = measure(narrowed(mlp, **options), digits, tmp_path, **told)
     assert trained == [(2, 0), (2, 1), (2, 2), (1, 0), (1, 0), (1, 1), (1, 2)], "long runs first, the fourth twice"
     assert 0.5 < seen[0] < 0.7, "what was finished counts as done"
     assert [(r["series"], r["n"], r["seed"]) for r in record["results"]] == [
         ("ortho", n, seed) for n in (1, 2) for seed in range(3)
     ]
-    again = run_figure("mnist-mlp", digits, tmp_path, **options)
+    again = measure(narrowed(mlp, **options), digits, tmp_path)
     assert len(trained) == 7
     assert again["results"] == record["results"]
-    run_figure("mnist-mlp", digits, tmp_path, **options | {"epochs": 2, "seeds": 1, "sizes": [1]})
+    measure(narrowed(mlp, **options | {"epochs": 2, "seeds": 1, "sizes": [1]}), digits, tmp_path)
     assert len(trained) == 8, "other settings are another run"
 
 
 def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, digits):
-    figure = get_figure("mnist-mlp")
-    series = [replace(figure.series[1], sizes=(1, 2), protocol=Protocol(steps=30, epochs=1))]
-    work = runs_module.runs_of(series, 1)
+    ortho = replace(get_experiment("mnist-mlp").series[1], protocol=Protocol(steps=30, epochs=1))
+    work = [image_runs.Run(ortho, n, 0) for n in (1, 2)]
     told = []
     for folder, jobs in (("one", 1), ("two", 2)):
-        runs_module.perform_all(
+        image_runs.perform_all(
             work,
             tmp_path / folder,
             digits,
@@ -129,7 +121,7 @@ def test_runs_at_once_give_what_runs_in_turn_give(tmp_path, digits):
         )
     assert sum(told) == pytest.approx(sum(run.cost for run in work))
     for run in work:
-        one, two = (runs_module.finished(run, tmp_path / folder, digits) for folder in ("one", "two"))
+        one, two = (image_runs.finished(run, tmp_path / folder, digits) for folder in ("one", "two"))
         assert one["result"]["slots"] == two["result"]["slots"]
         assert one["made_by"]["commit"] == two["made_by"]["commit"]
 
@@ -140,16 +132,16 @@ def test_rows_are_means_over_seeds_and_spreads_over_indices():
         for seed, slots in enumerate(([0.8, 0.6], [0.9, 0.9]))
     ]
     data = {"source": "MNIST", "train": 60_000, "test": 10_000}
-    assert rows_of({"kind": "reproduce", "figure": "mnist-mlp", "data": data, "results": results}) == [
+    assert rows_of({"kind": "images", "experiment": "mnist/mnist-mlp", "data": data, "results": results}) == [
         {"series": "ortho", "n": 8, "metric": "accuracy, %", "value": 80.0, "spread": 5.0, "seeds": 2, "paper": 78.0}
     ]
 
 
 def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
     quick = replace(QUICK, steps=60)
-    both = [replace(series, sizes=(3,), protocol=quick) for series in FIGURES["mnist-picture"].series]
-    record = picture_record(both, digits)
-    write_record(record, tmp_path / "record.json")
+    experiment = get_experiment("mnist-picture")
+    both = [replace(series, sizes=(3,), protocol=quick) for series in experiment.series]
+    write_record(described(experiment, 0, picture_record(both, digits)), tmp_path / "record.json")
     record = read_record(tmp_path / "record.json")
     first = record["results"][1]
     assert first["labels"] == digits.test_labels[3:6].tolist()
@@ -157,13 +149,14 @@ def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
     assert [seen["series"] for seen in first["seen"]] == [series.name for series in both]
     mixture = both[0].network.build(3).multiplexer(digits.test_images[3:6][None])[0]  # it learns nothing
     torch.testing.assert_close(torch.tensor(first["seen"][0]["mixture"]) / 100, mixture, atol=6e-3, rtol=0)
-    draw_figure(record, tmp_path / "picture.png")
+    draw(record, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert [row["n"] for row in rows_of(record)] == [3, 3]
 
 
 def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
-    record = speed_record(digits, rounds=2, count=32, seconds=0.001)
+    experiment = get_experiment("mnist-speed")
+    record = described(experiment, 0, speed_record(digits, rounds=2, count=32, seconds=0.001))
     rows = {(row["series"], row["n"], row["metric"]): row["value"] for row in rows_of(record)}
     assert [rows[f"{figure}: identity", 1, RATIO] for figure in ("mnist-mlp", "mnist-cnn")] == [1.0, 1.0]
     assert {n for _, n, _ in rows} == {1, 2, 4, 8, 16}
@@ -171,39 +164,41 @@ def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
     for result in record["results"]:
         assert len(result["rates"]) == 2
         assert min(result["rates"]) > 0
-    draw_figure(record, tmp_path / "speed.png")
-
-
-def datamux(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "datamux.cli", "reproduce", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+    draw(record, tmp_path / "speed.png")
 
 
 def test_a_figure_on_other_digits_says_which(tmp_path, monkeypatch):
     monkeypatch.delenv("DATAMUX_DATA", raising=False)
     used = load_mnist().held_out()  # from wherever they are found here
     options = ["--series", "ortho", "-n", "1", "--seeds", "1", "--epochs", "1", "--held-out", "-o", str(tmp_path)]
-    done = datamux("mnist-mlp", *options, "--plot", str(tmp_path / "plot.png"))
+    done = datamux("reproduce", "mnist-mlp", *options, "--plot", str(tmp_path / "plot.png"))
     assert done.returncode == 0, done.stderr
     assert f"data: {used}" in done.stderr
     assert "held out of training" in done.stdout.splitlines()[0]
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    record = read_record(tmp_path / "held-out/mnist-mlp.json")
+    record = read_record(tmp_path / "held-out/records/mnist/mnist-mlp.json")
     assert record["data"] == used.about()
     (row,) = rows_of(record)
     assert (row["paper"], row["seeds"]) == (None, 1)
     assert row["value"] > 80, "it learned"
 
 
-def test_the_list_names_every_figure():
-    rows = json.loads(datamux("--list", "--json").stdout)
-    assert [row["figure"] for row in rows] == list(FIGURES)
-    assert {"mnist-mlp", "mnist-cnn", "mnist-cnn-kernels", "mnist-pca", "mnist-beaten"} <= set(FIGURES)
+def test_the_list_names_every_figure_and_experiment():
+    rows = json.loads(succeed("reproduce", "--list", "--json"))
+    by_entry = {entry: [row["name"] for row in rows if row["entry"] == entry] for entry in ("figure", "claim")}
+    assert by_entry == {"figure": list(PAPER_FIGURES), "claim": [claim.name for claim in CLAIMS]}
+    assert [row["name"] for row in rows if row["entry"] == "experiment"] == list(EXPERIMENTS)
+    assert {row["holds"] for row in rows if row["entry"] == "claim"} <= set(get_args(Word))
+    assert all(row["record"] in ("yes", "in part", "no", "retired") for row in rows)
+    shown = [line.split()[0] for line in succeed("reproduce", "--list").splitlines() if line.strip()]
+    assert {*PAPER_FIGURES, *FIGURES, *(claim.name for claim in CLAIMS)} <= set(shown)
+    listed = succeed("reproduce", "--list", "mnist")
+    assert all(experiment.id in listed for experiment in choose("mnist"))
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if has_record(name)])
-def test_committed_results_are_shown_as_rows(name):
-    rows = json.loads(datamux(name, "--show", "--json").stdout)
+@pytest.mark.parametrize("name", [experiment.name for experiment in choose("mnist")])
+def test_committed_image_results_are_shown_as_rows(name):
+    rows = json.loads(succeed("reproduce", name, "--show", "--json"))
     assert rows
     for row in rows:
         assert tuple(row) == COLUMNS
@@ -212,61 +207,92 @@ def test_committed_results_are_shown_as_rows(name):
         assert row["seeds"] >= 1
 
 
-def test_bad_input_is_one_line():
-    missing = next((name for name in FIGURES if not has_record(name)), None)
-    wrong = [
-        ["mnist"],
-        ["mnist-mlp", "--series", "othro", "-o", os.devnull],
-        ["mnist-mlp", "--data-dir", "/nowhere"],
-        [],
+WITH_RECORD = [figure for figure in FIGURES if any(has_record(e.id) for e in choose(figure))]
+
+
+@pytest.mark.parametrize("figure", [*WITH_RECORD, "growth", "quality-aims", *PAPER_FIGURES])
+def test_every_figure_is_shown(figure):
+    if figure in PAPER_FIGURES and PAPER_FIGURES[figure].record == "no":
+        assert "run it with" in datamux("reproduce", figure, "--show").stderr
+        return
+    shown = succeed("reproduce", figure, "--show")
+    assert "|---" in shown
+    assert "![" not in shown, "pictures are for the documentation"
+
+
+def test_one_experiment_is_shown_by_its_name():
+    shown = succeed("reproduce", "sst2/scratch-n20", "--show")
+    (row,) = [line for line in shown.splitlines() if line.startswith("| scratch")]
+    assert row.startswith("| scratch-n20 | 3 | ")
+    rows = json.loads(succeed("reproduce", "sst2/scratch-n20", "--show", "--json"))
+    assert {(row["experiment"], row["seeds"], row["metric"]) for row in rows} == {("sst2/scratch-n20", 3, "accuracy")}
+    assert [row["n"] for row in rows] == [1, 2, 5, 10, 20]
+
+
+def test_what_would_run_is_said_in_order(tmp_path):
+    lines = succeed("reproduce", "sst2/scratch-n20", "--dry-run", "--seeds", "1", "-o", tmp_path).splitlines()
+    commands = [line.split()[1:4] for line in lines]
+    assert [words[1:] for words in commands] == [
+        ["train", "small/warmup-n40"],
+        ["train", "small/warmup-n20"],
+        ["train", "small/sst2-plain"],
+        ["train", "small/sst2-n20"],
+        ["evaluate", str(tmp_path / "models/sst2/scratch-n20/seed0/task/model")],
     ]
-    for arguments in [*wrong, *([[missing, "--show"]] if missing else [])]:
-        done = datamux(*arguments)
-        assert done.returncode == 2
+    assert not list(tmp_path.iterdir())
+    images = succeed("reproduce", "mnist", "--dry-run", "-o", tmp_path)
+    assert "1. mnist/mnist-mlp: 45 runs of identity, ortho, low_rank" in images
+    assert succeed("reproduce", "mnist", "--dry-run", "--missing").startswith("nothing is left to run")
+
+
+def test_bad_input_is_one_line():
+    wrong = {
+        ("mnist-mpl",): "Did you mean 'mnist-mlp'?",
+        ("sst2/scratch-n2",): "Did you mean 'sst2/scratch-n20'?",
+        ("scratch-n20",): "choose retrieval/scratch-n20, sst2/scratch-n20",
+        ("mnist-mlp", "--series", "othro", "-o", os.devnull): "'ortho'",
+        ("mnist-mlp", "--data-dir", "/nowhere"): "/nowhere",
+        (): "--list` lists the figures",
+        ("texts", "--show"): "no record is committed of texts",
+        ("sst2/scratch-n20-bypass",): "its code was removed",
+        ("quality-aims",): "--show",
+        ("mnist", "--show", "--plot", "plot.png"): "7 such are named",
+    }
+    for arguments, message in wrong.items():
+        done = datamux("reproduce", *arguments)
+        assert done.returncode == 2, arguments
         assert done.stderr.strip().splitlines()[-1].startswith("datamux: ")
-        assert "Traceback" not in done.stderr
+        assert message in done.stderr
+    assert not has_record("qqp/distilled-n20")
+    assert "run it with" in datamux("reproduce", "qqp/distilled-n20", "--show").stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("mnist-pca --show --series centred", "--series does not apply to mnist-pca --show; it takes --plot, --json"),
+        (
+            "mnist-pca --show --series centred",
+            "--series does not apply to mnist-pca --show, which takes --plot, --json",
+        ),
         ("mnist-pca --show --held-out", "--held-out does not apply to mnist-pca --show"),
-        ("mnist-pca --epochs 1", "--epochs does not apply to mnist-pca; it takes --data-dir, --out, --plot, --json"),
+        ("mnist-pca --epochs 1", "--epochs does not apply to mnist-pca, which takes --data-dir, --out"),
         ("mnist-speed -n 2", "-n does not apply to mnist-speed"),
         ("mnist-picture --seeds 2", "--seeds does not apply to mnist-picture"),
-        ("mnist-picture -n 2 -n 4", "mnist-picture is of one group size"),
-        ("mnist-mlp --show --seeds 3", "--seeds does not apply to mnist-mlp --show; it takes --series, -n"),
+        ("mnist-picture -n 2 -n 4", "mnist-picture shows one group size"),
+        ("mnist-mlp --show --seeds 3", "--seeds does not apply to mnist-mlp --show, which takes --series, -n"),
+        ("sst2 --jobs 2", "--jobs does not apply to sst2, which takes --seeds, --encoder"),
+        ("mnist-mlp --encoder x", "--encoder does not apply to mnist-mlp"),
     ],
 )
-def test_an_option_that_does_not_apply_is_named(arguments, message, monkeypatch, capsys):
-    from datamux.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["datamux", "reproduce", *arguments.split()])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    assert message in capsys.readouterr().err
+def test_an_option_that_does_not_apply_is_named(arguments, message):
+    done = datamux("reproduce", *arguments.split())
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
-def test_a_part_of_the_committed_results_is_shown(monkeypatch, capsys):
-    from datamux.cli import main
-    from datamux.reproduce import committed
-
-    results = [
-        {"series": series, "n": n, "seed": 0, "accuracy": 0.5, "slots": [0.5] * n}
-        for series in ("ortho", "low_rank")
-        for n in (1, 8)
-    ]
-    data = {"source": "MNIST", "train": 60_000, "test": 10_000}
-    record = {"kind": "reproduce", "figure": "mnist-mlp", "data": data, "results": results}
-    monkeypatch.setattr(committed, "committed", lambda name: record)
+def test_some_rows_of_the_committed_results_are_shown():
     options = ["--show", "--json", "--series", "ortho", "-n", "8", "-n", "8"]
-    monkeypatch.setattr(sys, "argv", ["datamux", "reproduce", "mnist-mlp", *options])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    (row,) = json.loads(capsys.readouterr().out)
+    (row,) = json.loads(succeed("reproduce", "mnist-mlp", *options))
     assert (row["series"], row["n"], row["paper"]) == ("ortho", 8, 78.0)
 
 
@@ -283,6 +309,7 @@ def test_the_published_variance_is_about_the_wrong_mean():
 
 @pytest.mark.data
 def test_the_papers_variance():
-    rows = {row["series"]: row for row in pca_record(load_mnist())["rows"]}
+    record = described(get_experiment("mnist-pca"), 0, pca_record(load_mnist()))
+    rows = {row["series"]: row for row in rows_of(record)}
     assert round(rows["as_published"]["value"], 2) == 86.54 == rows["as_published"]["paper"]
     assert round(rows["centred"]["value"], 2) == 84.44

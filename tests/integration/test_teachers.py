@@ -15,7 +15,7 @@ from datamux.hub.loading import label_names
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_examples
-from datamux.tasks.task import own_task
+from datamux.tasks.task import task_from_files
 from datamux.train.build import copy_head
 from datamux.train.recipe import parse_recipe
 from datamux.train.stages import train
@@ -84,7 +84,7 @@ RUN = {"bf16": False, "save_steps": 1000, "eval_steps": 1000}
 
 
 def test_a_teacher_with_other_word_pieces_teaches_a_tagger(tmp_path):
-    task = own_task({"train": write_tags(tmp_path / "tags.jsonl", 300, 0)}, ["tokens"], "tags")
+    task = task_from_files({"train": write_tags(tmp_path / "tags.jsonl", 300, 0)}, ["tokens"], "tags")
     plain = {"model": SIZES | {"vocab_size": 200}, "task": {"steps": 100, "alpha": 0.0, "learning_rate": 1e-2}}
     teacher = train(parse_recipe(plain | {"run": RUN | {"plain": True}}), tmp_path / "plain", task=task)
     # 26 letters and a few more: the student reads most words letter by letter
@@ -173,8 +173,8 @@ def test_a_classifier_with_other_labels_is_no_teacher(tmp_path, tokenizer, caplo
     assert not caplog.messages
     assert with_teacher(recipe, name, Labels(("bad", "good")), "sequence").task.teacher == ""
     (said,) = caplog.messages
-    assert "is not the teacher: it has the labels ('no', 'yes'), the task ('bad', 'good')" in said
-    with pytest.raises(ValueError, match=r"has the labels \('no', 'yes'\), the task \('bad', 'good'\)"):
+    assert "is not the teacher: it has the labels ('no', 'yes'), but the task has ('bad', 'good')" in said
+    with pytest.raises(ValueError, match=r"has the labels \('no', 'yes'\), but the task has \('bad', 'good'\)"):
         load_teacher(name, tf.AutoModelForSequenceClassification, Labels(("bad", "good")))
 
 
@@ -190,7 +190,7 @@ def test_a_student_learns_words_that_only_its_teacher_knows(tmp_path):
     Of a word that it never saw a student may say anything, but the same of good and other ones.
     """
     unseen = {*GOOD[2:], *FILL[4:]}
-    known = own_task({"train": write_tags(tmp_path / "tags.jsonl", 300, 0)}, ["tokens"], "tags")
+    known = task_from_files({"train": write_tags(tmp_path / "tags.jsonl", 300, 0)}, ["tokens"], "tags")
     plain = {"model": SIZES | {"vocab_size": 200}, "task": {"steps": 100, "alpha": 0.0, "learning_rate": 1e-2}}
     teacher = train(parse_recipe(plain | {"run": RUN | {"plain": True}}), tmp_path / "plain", task=known)
     rows = [json.loads(line) for line in (tmp_path / "tags.jsonl").read_text().splitlines()]
@@ -198,7 +198,7 @@ def test_a_student_learns_words_that_only_its_teacher_knows(tmp_path):
     few.write_text("".join(json.dumps(r) + "\n" for r in rows if not unseen & {*r["tokens"]}))
     more = tmp_path / "more.txt"
     more.write_text("".join(" ".join(r["tokens"]) + "\n" for r in rows))
-    task = own_task({"train": few}, ["tokens"], "tags")
+    task = task_from_files({"train": few}, ["tokens"], "tags")
 
     def tagged(name: str, **unlabelled: str) -> set[str]:
         """Which of the words that have no label the student takes for good."""

@@ -1,4 +1,4 @@
-"""Run by test_hugging_face.py, plainly and under torchrun: the stock Trainer on a multiplexed model."""
+"""Run by test_hugging_face.py, in its own process and under torchrun: the stock Trainer on a multiplexed model."""
 
 import json
 import sys

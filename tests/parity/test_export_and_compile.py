@@ -39,10 +39,15 @@ def test_export_has_dynamic_rows_and_length(demultiplexer):
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("demultiplexer", "backend"),
-    [("gate", "inductor"), ("key", "aot_eager"), ("index", "aot_eager"), ("mlp", "aot_eager")],
+    [
+        pytest.param("key", "aot_eager", marks=pytest.mark.slow),
+        pytest.param("index", "aot_eager", marks=pytest.mark.slow),
+        pytest.param("mlp", "aot_eager", marks=pytest.mark.slow),
+        pytest.param("gate", "inductor", marks=pytest.mark.slow),
+    ],
 )
 def test_compile_agrees(demultiplexer, backend):
-    """In one graph, and for any number of rows; once with the real compiler (it takes half a minute)."""
+    """In one graph, and for any number of rows; once with the real compiler, which takes half a minute."""
     model = build(demultiplexer)
     compiled = torch.compile(model, dynamic=True, fullgraph=True, backend=backend)
     for count, tokens in [*SHAPES, (7, 7)]:

@@ -21,7 +21,7 @@ def test_one_slot_is_the_plain_encoder(name):
     if "roberta" in name:
         rows["input_ids"] = torch.where(rows["attention_mask"] == 1, rows["input_ids"], 1)
     encoded = model.encode(**rows)
-    states = encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+    states = model.mux.read_rows(encoded, "all")
     tokens = rows["attention_mask"].bool()
     assert (states - encoder(**rows).last_hidden_state)[tokens].abs().max() < 1e-5
 

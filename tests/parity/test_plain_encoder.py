@@ -14,7 +14,7 @@ def states(model, **rows):
     """What the model's encoder says of each row, before any head."""
     token_types = rows.pop("token_type_ids", None)
     encoded = model.encode(rows["input_ids"], rows["attention_mask"], token_types)
-    return encoded.grouping.ungroup(model.mux.read(encoded, "all"))
+    return model.mux.read_rows(encoded, "all")
 
 
 def plain(encoder, **rows):

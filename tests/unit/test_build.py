@@ -1,11 +1,13 @@
 """From a recipe to a model: what cannot be built is refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers as tf
 
-from conftest import ENCODERS, tiny_encoder
-from datamux.train.build import build, in_bf16, new_encoder_config
+from conftest import ENCODERS, random_rows, tiny_encoder
+from datamux.train.build import build, encoder_of_recipe, in_bf16
 from datamux.train.recipe import ModelSettings, RunSettings
 
 
@@ -38,7 +40,7 @@ def test_dropout_reaches_every_family(tmp_path, family):
 
 
 def test_dropout_of_a_new_distilbert():
-    config = new_encoder_config(ModelSettings(architecture="distilbert", dropout=0.37), 61)
+    config = encoder_of_recipe(ModelSettings(architecture="distilbert", dropout=0.37), 61)
     assert (config.dropout, config.attention_dropout) == (0.37, 0.37)
 
 
@@ -56,3 +58,38 @@ def test_half_precision_where_the_machine_is_quick_at_it(monkeypatch, quick):
     assert in_bf16(RunSettings()) is quick
     assert in_bf16(RunSettings(bf16=True))
     assert not in_bf16(RunSettings(bf16=False))
+
+
+def test_a_model_with_fewer_slots_starts_from_the_first_slots_of_a_larger_one(tmp_path):
+    shape = ModelSettings(layers=1, hidden=24, heads=2, num_instances=5, multiplexer="sign")
+    large = build(shape, "retrieval", vocab_size=61, seed=3)
+    with torch.no_grad():
+        large.mux.demultiplexer.gates += 1  # as if it had been trained
+    large.save_pretrained(tmp_path)
+    small = build(replace(shape, start=str(tmp_path), num_instances=3), "retrieval", vocab_size=61, seed=4)
+    for name, value in small.state_dict().items():
+        given = large.state_dict()[name]
+        torch.testing.assert_close(value, given[:3] if given.shape != value.shape else given, msg=name)
+    rows = random_rows(6)
+    torch.testing.assert_close(small.eval()(**rows, group_size=3).logits, large.eval()(**rows, group_size=3).logits)
+
+
+def test_a_model_with_more_slots_says_that_its_mixing_starts_anew(tmp_path, caplog):
+    shape = ModelSettings(layers=1, hidden=24, heads=2, num_instances=3, multiplexer="sign")
+    build(shape, "retrieval", vocab_size=61).save_pretrained(tmp_path)
+    build(replace(shape, start=str(tmp_path), num_instances=5), "retrieval", vocab_size=61)
+    assert "not taken from the start model: mux.demultiplexer, mux.multiplexer" in caplog.text
+
+
+def test_a_new_demultiplexer_keeps_only_the_prefix(tmp_path):
+    """As in the published code: the warm-up's demultiplexer is not used, but the prefix is a part of the input."""
+    options = {"layers": 1, "hidden": 16, "heads": 2, "num_instances": 3, "demultiplexer": "index"}
+    start = build(ModelSettings(**options), "retrieval", vocab_size=61, seed=1)
+    start.save_pretrained(tmp_path)
+    for new in (False, True):
+        settings = ModelSettings(**options, start=str(tmp_path), new_demultiplexer=new)
+        weights = build(settings, "retrieval", vocab_size=61, seed=2).state_dict()
+        same = {name: torch.equal(value, weights[name]) for name, value in start.state_dict().items()}
+        assert same["mux.demultiplexer.tokens"]
+        assert same["mux.multiplexer.keys"]
+        assert same["mux.demultiplexer.from_state.weight"] is not new

@@ -1,5 +1,7 @@
 """The group size grows when the model copes, and draws are the same after a restart."""
 
+import pytest
+
 from datamux.train.curriculum import Curriculum
 
 
@@ -56,5 +58,7 @@ def test_state_survives():
     assert (b.size, b.history, b.reached) == (a.size, a.history, a.reached)
 
 
-def test_start_is_at_most_the_capacity():
-    assert Curriculum(capacity=1, start=2).size == 1
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_start_that_does_not_fit_is_an_error(start):
+    with pytest.raises(ValueError, match=rf"start must be 1 to 2 \(the capacity\), got {start}"):
+        Curriculum(capacity=2, start=start)

@@ -10,8 +10,8 @@ from conftest import tiny_encoder
 from datamux import zoo
 from datamux.cli import app
 from datamux.evaluate import demo
-from datamux.evaluate.pace import FIRST, POSITIONS, choose_pace
-from datamux.evaluate.speed import Contender
+from datamux.evaluate.demo import FIRST, POSITIONS, choose_pace
+from datamux.evaluate.timing import Contender
 
 NAMES = ("toy", "toy-plain")
 
@@ -30,7 +30,7 @@ def toys(tmp_path, monkeypatch, tokenizer):
 
 def measure(texts=(), **options):
     pair = demo.load_pair("toy")
-    return demo.measure_speed(pair, texts, **({"seconds": 0.01, "rounds": 2, "limit": 60.0} | options))
+    return demo.measure_speed(pair, texts, **({"seconds": 0.01, "rounds": 2, "max_seconds": 60.0} | options))
 
 
 def test_own_texts_are_answered_in_the_company_of_ours(toys):
@@ -59,7 +59,7 @@ def test_speeds_stand_beside_the_scores_of_the_cards(toys):
 
 
 def test_without_time_one_small_round_is_measured(toys):
-    speeds = measure(rounds=50, limit=0.0)
+    speeds = measure(rounds=50, max_seconds=0.0)
     assert {len(row["rates"]) for row in speeds} == {1}
     assert [row["positions"] for row in speeds] == [FIRST, POSITIONS[-1]]
     assert speeds[1]["instances"] < speeds[0]["instances"] * 3
@@ -83,8 +83,8 @@ def test_a_slow_machine_gets_less_to_do(machine, expected):
 
         return work
 
-    contenders = [Contender("plain", works(1), 1, 16.0), Contender("5 a pass", works(4), 5, 16.0)]
-    assert choose_pace(contenders, rounds=3, seconds=0.1, limit=9.0, clock=lambda: now[0]) == expected
+    contenders = [Contender("plain", works(1), 1, 16.0), Contender("5 per pass", works(4), 5, 16.0)]
+    assert choose_pace(contenders, rounds=3, seconds=0.1, max_seconds=9.0, clock=lambda: now[0]) == expected
 
 
 def test_the_demo_is_not_led_astray_by_a_folder_of_that_name(toys, tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_the_next_steps_can_be_typed_as_they_stand(monkeypatch):
     [
         (["--plot", "demo.xyz"], "unknown ending of a plot '.xyz'; allowed: .jpeg, .jpg, .pdf, .png, .svg"),
         (["--plot", "nowhere/demo.png"], "no such folder for the plot: nowhere"),
-        (["good", " "], "a text is empty"),
+        (["good", " "], "one of the texts is empty"),
     ],
 )
 def test_what_cannot_be_shown_is_said_before_anything_is_loaded(given, message, monkeypatch):
@@ -162,4 +162,4 @@ def test_answers_that_differ_are_marked(capsys):
     said = capsys.readouterr().out
     assert "bad 90% *" in said
     assert "good 90% *" not in said
-    assert "50% of the answers are those of the plain model; * marks the others" in said
+    assert "50% of the answers are the same as the plain model's; * marks the others" in said

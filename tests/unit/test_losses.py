@@ -11,12 +11,13 @@ from datamux.train.losses import (
     RetrievalObjective,
     TaskObjective,
     at_most,
+    inconsistency,
     logit_distance,
-    one_instance_a_position,
+    one_instance_per_position,
     retrieval_loss,
     state_distance,
 )
-from datamux.train.trainer import mask_words, take_rows
+from datamux.train.trainer import mask_words, take_rows, twice
 
 N = 3
 
@@ -46,10 +47,10 @@ def test_retrieval_over_candidates_that_cover_the_vocabulary_is_the_same(model):
 
 def test_one_random_instance_a_position():
     mask = torch.ones(2 * N, 400, dtype=torch.bool)
-    chosen = one_instance_a_position(mask, N).view(2, N, 400)
+    chosen = one_instance_per_position(mask, N).view(2, N, 400)
     assert (chosen.sum(1) == 1).all()
     assert (chosen.float().mean((0, 2)) - 1 / N).abs().max() < 0.1, "each slot as often as the others"
-    assert not (one_instance_a_position(torch.zeros(5, 4, dtype=torch.bool), N)).any()
+    assert not (one_instance_per_position(torch.zeros(5, 4, dtype=torch.bool), N)).any()
 
 
 def test_at_most():
@@ -72,14 +73,61 @@ def test_the_retrieval_objective_trains_everything(model, kind):
     assert model.retrieval.dense.weight.grad.abs().sum() > 0
 
 
-def test_a_teachers_states_count_beside_retrieval_as_much_as_is_said(model):
+def test_a_teachers_words_and_sentences_count_beside_retrieval_as_much_as_is_said(model):
     model.train()
-    model.objective = RetrievalObjective(teacher=tiny_encoder(seed=1).requires_grad_(False), weight=0.25)
+    objective = RetrievalObjective(weight=0.25, match_words=2.0, match_sentences=3.0, positions=10**6)
+    model.objective = objective
     rows = random_rows(2 * N)
+    states = torch.randn(2 * N, 7, 10) * rows["attention_mask"][..., None]
+    objective.targets = {"teacher_states": states, "teacher_vectors": torch.randn(2 * N, 24)}
     loss = float(model(**rows, labels=rows["input_ids"]).loss.detach())
-    found = model.objective.metrics
-    assert 0 < found["state_distance"] < 2
-    assert loss == pytest.approx(0.25 * found["retrieval_loss"] + 2 * found["state_distance"], rel=1e-5)
+    found = objective.metrics
+    assert 0 < found["word_distance"] < 2
+    assert 0 < found["sentence_distance"] < 2
+    parts = 0.25 * found["retrieval_loss"] + 2 * found["word_distance"] + 3 * found["sentence_distance"]
+    assert loss == pytest.approx(parts, rel=1e-5)
+
+
+def test_every_row_twice_among_other_neighbours():
+    rows = random_rows(7)
+    both, twins = twice(rows, N)
+    assert len(both["input_ids"]) == 12, "whole groups only"
+    assert torch.equal(both["input_ids"][:6], both["input_ids"][twins])
+    assert torch.equal(both["attention_mask"][:6], both["attention_mask"][twins])
+    assert sorted(twins.tolist()) == list(range(6, 12))
+    few, none = twice(random_rows(2), N)
+    assert none is None
+    assert len(few["input_ids"]) == 2
+
+
+def test_inconsistency_is_the_symmetric_divergence_of_the_two_answers():
+    logits, twins = torch.randn(8, 4), torch.tensor([5, 4, 7, 6])
+    p, q = logits[:4].softmax(-1), logits[twins].softmax(-1)
+    both = [F.kl_div(b.log(), a, reduction="batchmean") for a, b in ((p, q), (q, p))]
+    torch.testing.assert_close(inconsistency(logits, twins, None, None), sum(both) / 2)
+    same = torch.cat([logits[:4], logits[:4]])
+    assert float(inconsistency(same, torch.arange(4, 8), None, None)) == pytest.approx(0, abs=1e-6)
+    squared = inconsistency(logits, twins, None, "regression")
+    torch.testing.assert_close(squared, F.mse_loss(logits[:4], logits[twins]))
+
+
+def test_inconsistency_of_tags_counts_labelled_words_only():
+    logits, twins = torch.randn(4, 5, 3), torch.tensor([2, 3])
+    labels = torch.full((4, 5), -100)
+    labels[:, 1] = 0
+    wanted = inconsistency(logits[:, 1], twins, None, None)
+    torch.testing.assert_close(inconsistency(logits, twins, labels, None), wanted)
+
+
+def test_training_with_consistency_asks_every_row_twice(model):
+    model.train()
+    objective = RetrievalObjective(consistency=2.0)
+    model.objective = objective
+    rows, objective.twins = twice(random_rows(2 * N), N)
+    loss = float(model(**rows, labels=rows["input_ids"]).loss.detach())
+    found = objective.metrics
+    assert found["inconsistency"] > 0
+    assert loss == pytest.approx(found["retrieval_loss"] + 2 * found["inconsistency"], rel=1e-5)
 
 
 def test_masked_words_come_from_context(model):

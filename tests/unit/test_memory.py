@@ -1,11 +1,14 @@
-"""What a pass may hold falls with what a model keeps in memory; and mixing keeps little."""
+"""How many groups fit into a pass: fewer, the more the parts of a model keep in memory. Mixing keeps little."""
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from datamux.evaluate.contenders import Shape, random_rows
+from datamux.demultiplexers import DEMULTIPLEXERS, Demultiplexer
+from datamux.evaluate.contenders import Shape
+from datamux.evaluate.workloads import random_rows
+from datamux.inference.pass_memory import memory_of_exported
 from datamux.inference.runtime import TorchRuntime, groups_that_fit
 
 SIZES = {"layers": 2, "hidden": 24, "heads": 2, "vocab_size": 61}
@@ -34,6 +37,66 @@ def test_activations_of_every_slot_at_every_token_are_counted(demultiplexer):
 def test_a_tagger_takes_every_position_apart():
     assert fitting(token_level=True) < 0.7 * fitting()
     assert fitting(token_level=True, head_context=2) < 0.8 * fitting(token_level=True)
+
+
+class WideDemultiplexer(Demultiplexer):
+    """A new method: ten times as wide as the encoder, with another gate for each slot."""
+
+    def __init__(self, num_instances, dim, *, embedding_dim=None, seed=0):
+        super().__init__(num_instances, dim, embedding_dim=embedding_dim, seed=seed)
+        self.into = torch.nn.Linear(dim, 10 * dim)
+        self.out = torch.nn.Linear(10 * dim, dim)
+        self._register_state(learned=True)
+
+    def initial_state(self):
+        return {"gates": torch.ones(self.num_instances, 10 * self.dim)}
+
+    def activations(self, h, prefix, slots):
+        return self.into(h).unsqueeze(1) * self.gates[:slots, None]
+
+    def project(self, a):
+        return self.out(a)
+
+
+@pytest.fixture
+def with_new_method(monkeypatch):
+    monkeypatch.setitem(DEMULTIPLEXERS, "wide", WideDemultiplexer)
+
+
+def estimate(**options):
+    """Bytes of one group, and the model that they are estimated for."""
+    runtime = TorchRuntime(Shape(**SIZES).multiplexed(K, **options))
+    return runtime.bytes_per_group(TOKENS, K), runtime.model
+
+
+@pytest.mark.usefixtures("with_new_method")
+def test_a_new_demultiplexer_is_estimated_by_its_own_width():
+    wide, _ = estimate(demultiplexer="wide", pooling="mean")
+    known, _ = estimate(demultiplexer="key", pooling="mean", demultiplexer_options={"hidden_dim": 10 * SIZES["hidden"]})
+    assert wide == known, "both hold activations of the same width for every slot at every token"
+    assert estimate(demultiplexer="wide", pooling="first")[0] < wide / 5, "only one position is read"
+
+
+@pytest.mark.usefixtures("with_new_method")
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+@pytest.mark.parametrize("demultiplexer", [*DEMULTIPLEXERS, "wide"])
+def test_every_estimate_is_near_the_largest_tensor_of_a_pass(demultiplexer, pooling):
+    """A pass holds a few tensors at once, so the estimate may be a few times the largest of them, but never less."""
+    estimated, model = estimate(demultiplexer=demultiplexer, pooling=pooling)
+    groups = 5
+    batch = random_rows([TOKENS] * (groups * K - 1) + [3], 61).batch(range(groups * K))  # one is padded
+    with torch.no_grad(), Largest() as largest:  # inference mode would hide what a matrix product copies
+        model(**batch, group_size=K)
+    assert 4 * largest.numbers / groups <= estimated <= 8 * 4 * largest.numbers / groups
+
+
+@pytest.mark.usefixtures("with_new_method")
+@pytest.mark.parametrize("demultiplexer", [*DEMULTIPLEXERS, "wide"])
+def test_an_exported_model_is_estimated_from_its_configuration(demultiplexer):
+    estimated, model = estimate(demultiplexer=demultiplexer)
+    exported = memory_of_exported(model.config, token_level=False)
+    assert exported.bytes_per_group(TOKENS, K) == estimated
+    assert exported.demultiplexer.activation_width == model.mux.demultiplexer.activation_width
 
 
 class Largest(TorchDispatchMode):

@@ -6,8 +6,8 @@ from torch import nn
 
 from conftest import random_rows, tiny_encoder
 from datamux import Multiplexed, build_demultiplexer, build_multiplexer, multiplex
-from datamux.backbones.vision import Readout
 from datamux.heads import SequenceHead
+from datamux.vision.networks import Readout
 
 N, D = 3, 12
 
@@ -73,7 +73,7 @@ def test_mixing_a_little_at_a_time_changes_nothing(monkeypatch, demultiplexer, t
     seen = []
     embed = model.backbone.embed
     monkeypatch.setattr(model.backbone, "embed", lambda x, *a, **k: seen.append(x.shape[:2]) or embed(x, *a, **k))
-    monkeypatch.setattr("datamux.model.CACHED", (3 if demultiplexer == "index" else 1) * 2 * 7 * 24)
+    monkeypatch.setattr("datamux.cpu_mixing.CACHED", (3 if demultiplexer == "index" else 1) * 2 * 7 * 24)
     if not table:
         monkeypatch.setattr(type(model.backbone), "table", None)
     parts = model(**rows).logits

@@ -1,37 +1,24 @@
 """The README's generated table: short, in a reader's words, and from the same records as the full one."""
 
-import json
+from pathlib import Path
 
-import pytest
-from pages.common import ROOT
-from pages.quality import IN_SHORT, rows_of, scores, short_table
+from datamux.reproduce.figures.quality import IN_SHORT, scores, short_table
+from datamux.reproduce.records import records_of
 
-FULL = rows_of("sst2")
+ROOT = Path(__file__).parents[2]
+FULL = records_of("sst2")
 
 
 def test_the_readme_has_the_short_table():
     text = (ROOT / "README.md").read_text()
     assert "\n".join(short_table("sst2")) in text
-    assert not [name for name in FULL if f"| {name} |" in text], "names of records are for docs/results.md"
+    assert not [name for name in FULL if f"| {name} |" in text], "names of experiments are for docs/results.md"
 
 
 def test_its_rows_are_those_of_the_records():
     _, _, *lines = short_table("sst2")
     assert len(lines) == len(IN_SHORT) <= 7
-    for line, (name, kept) in zip(lines, IN_SHORT.items(), strict=True):
-        found = scores(FULL[kept])
-        assert line.startswith(f"| {name} | {len(FULL[kept])} | ")
+    for line, (name, experiment) in zip(lines, IN_SHORT.items(), strict=True):
+        found = scores(FULL[experiment])
+        assert line.startswith(f"| {name} | {len(FULL[experiment])} | ")
         assert f"{sum(found[1]) / len(found[1]):.1f}" in line
-
-
-def test_seeds_of_other_settings_are_not_averaged(tmp_path):
-    (tmp_path / "sst2").mkdir()
-    for seed, teacher in enumerate(("a", "b", "")):
-        recipe = {"run": {"seed": seed}, "task": {"teacher": teacher}, "model": {}}
-        (tmp_path / f"sst2/scratch-seed{seed}.json").write_text(json.dumps({"kind": "quality", "recipe": recipe}))
-    with pytest.raises(ValueError, match="'scratch' differ in more than the seed"):
-        rows_of("sst2", tmp_path)
-    (
-        tmp_path / "sst2/scratch-seed2.json"
-    ).unlink()  # what is left has a teacher each: not the same folder, the same setting
-    assert len(rows_of("sst2", tmp_path)["scratch"]) == 2

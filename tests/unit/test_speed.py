@@ -1,13 +1,16 @@
 """The arithmetic of the benchmark, with a clock that we turn ourselves; and that the real thing runs."""
 
+import time
+
 import pytest
 
-from datamux.evaluate.bench import run_memory, run_parts, run_speed, run_text_parts
-from datamux.evaluate.contenders import Shape, evenly, lengths_of
+from datamux.evaluate.benchmarks import run_breakdown, run_memory, run_speed, run_text_breakdown
+from datamux.evaluate.breakdown import measure_breakdown, measure_text_breakdown
+from datamux.evaluate.contenders import Shape, shape_like
 from datamux.evaluate.plots import draw_speed, pyplot_without_window
-from datamux.evaluate.ratios import against_first, ratio_cells, ratio_titles
-from datamux.evaluate.rivals import shape_like
-from datamux.evaluate.speed import POSITIONS, Contender, compare_speed, tune
+from datamux.evaluate.speed_table import against_first, ratio_cells, ratio_titles
+from datamux.evaluate.timing import POSITIONS, Contender, compare_speed, tune
+from datamux.evaluate.workloads import FromTexts, evenly, lengths_of
 from datamux.hub.loading import load_tokenizer
 
 
@@ -152,10 +155,16 @@ QUICK = {"lengths": "fixed:8", "texts": False, "samples": 12, "rounds": 1, "seco
 
 def test_smaller_plain_models_in_the_same_table():
     found = run_speed(
-        model=None, shape=TINY, group_sizes=[2], engines=[], demultiplexers=["gate"], also=["1x8", "2x16"], **QUICK
+        model=None,
+        shape=TINY,
+        group_sizes=[2],
+        engines=[],
+        demultiplexers=["gate"],
+        plain_sizes=["1x8", "2x16"],
+        **QUICK,
     )
     names = [row["name"] for row in found["results"]]
-    assert names == ["plain, torch", "plain 1x8, torch", "plain 2x16, torch", "gate, 2 a pass, torch"]
+    assert names == ["plain, torch", "plain 1x8, torch", "plain 2x16, torch", "gate, 2 per pass, torch"]
     assert all(row["ratio"] > 0 and row["group_size"] == 1 for row in found["results"][1:3])
 
 
@@ -165,7 +174,7 @@ def test_new_models_can_be_timed_from_texts(tmp_path):
     how = {"model": None, "shape": TINY, "group_sizes": [2], "engines": [], "demultiplexers": ["gate"]}
     from_texts = QUICK | {"texts": True, "lengths": "sst2", "data_dir": str(tmp_path)}
     found = run_speed(**how, **from_texts)
-    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 a pass, torch"]
+    assert [row["name"] for row in found["results"]] == ["plain, torch", "gate, 2 per pass, torch"]
     assert found["settings"]["texts"]
     with pytest.raises(ValueError, match="needs a task"):
         run_speed(**how, **QUICK | {"texts": True})
@@ -181,19 +190,19 @@ def test_what_is_trained_can_be_timed(monkeypatch):
 
     monkeypatch.setattr(Shape, "multiplexed", multiplexed)
     options = {"model": None, "group_sizes": [2], "engines": [], "demultiplexers": ["gate", "key"], **QUICK}
-    found = run_speed(shape=TINY | {"token_level": True}, hidden_dim=20, head_context=1, bypass=True, **options)
+    found = run_speed(shape=TINY | {"token_level": True}, hidden_dim=20, head_context=1, **options)
     settings = found["settings"]
-    assert (settings["hidden_dim"], settings["head_context"], settings["bypass"]) == (20, 1, True)
+    assert (settings["hidden_dim"], settings["head_context"]) == (20, 1)
     for model in seen:
         assert model.mux.demultiplexer.from_state.out_features == 20
         assert model.mux.head.context == 1
-        assert model.mux.bypass is not None
     with pytest.raises(ValueError, match="--tagging"):
         run_speed(shape=TINY, head_context=1, **options)
     with pytest.raises(ValueError, match="for new models"):
         run_speed(shape=TINY, hidden_dim=20, **(options | {"model": "sentiment"}))
 
 
+@pytest.mark.slow
 def test_memory_of_its_own_process():
     found = run_memory(shape=TINY, group_sizes=[1, 4], tokens=16, groups=8, demultiplexer="index", rounds=2)
     assert [row["group_size"] for row in found["results"]] == [1, 4]
@@ -206,33 +215,35 @@ def test_memory_of_its_own_process():
         run_memory(shape=TINY, group_sizes=[1], tokens=16, groups=8, demultiplexer="gat")
 
 
-def test_the_parts_make_up_the_pass():
+def test_the_breakdown_adds_up_to_the_pass():
     shape = {"layers": 2, "hidden": 32, "heads": 2, "token_level": False}
-    found = run_parts(shape=shape, group_sizes=[1, 4], tokens=8, groups=4, bf16=False)
+    found = run_breakdown(shape=shape, group_sizes=[1, 4], tokens=8, groups=4, bf16=False)
     assert [row["group_size"] for row in found["results"]] == [1, 4]
     for row in found["results"]:
         assert all(row[name] > 0 for name in ("mixing", "encoder", "demultiplexer", "head", "plain"))
         assert row["encoder"] > row["head"], "two layers take longer than one small matrix"
 
 
-def test_the_parts_of_what_is_trained():
+def test_the_breakdown_of_what_is_trained():
     size = {"group_sizes": [2, 40], "tokens": 8, "groups": 2, "bf16": False}
-    found = run_parts(shape=TINY | {"token_level": True}, demultiplexer="index", hidden_dim=20, head_context=1, **size)
+    found = run_breakdown(
+        shape=TINY | {"token_level": True}, demultiplexer="index", hidden_dim=20, head_context=1, **size
+    )
     settings = found["settings"]
     assert (settings["demultiplexer"], settings["hidden_dim"], settings["head_context"]) == ("index", 20, 1)
-    found = run_parts(model="sentiment", shape={}, **size)
+    found = run_breakdown(model="sentiment", shape={}, **size)
     assert found["settings"]["shape"]["layers"] == 4
     assert [row["group_size"] for row in found["results"]] == [2], "it has 20 slots"
     with pytest.raises(ValueError, match="for new models"):
-        run_parts(model="sentiment", shape={}, hidden_dim=20, **size)
+        run_breakdown(model="sentiment", shape={}, hidden_dim=20, **size)
     with pytest.raises(ValueError, match="unknown demultiplexer"):
-        run_parts(shape=TINY, demultiplexer="gat", **size)
+        run_breakdown(shape=TINY, demultiplexer="gat", **size)
 
 
-def test_the_parts_from_texts_to_answers(tmp_path):
+def test_the_breakdown_from_texts_to_answers(tmp_path):
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / "train.jsonl").write_text('{"sentence": "a film .", "label": 1}\n' * 12)
-    found = run_text_parts(model="sentiment", task="sst2", group_sizes=[2, 3], bf16=False, data_dir=str(tmp_path))
+    found = run_text_breakdown(model="sentiment", task="sst2", group_sizes=[2, 3], bf16=False, data_dir=str(tmp_path))
     assert [(row["name"], row["group_size"]) for row in found["results"]] == [
         ("plain", 1),
         ("gate", 1),
@@ -240,6 +251,72 @@ def test_the_parts_from_texts_to_answers(tmp_path):
         ("gate", 3),
     ]
     assert all(row[part] > 0 for row in found["results"] for part in ("tokenise", "pad", "run", "answer"))
+
+
+TEXTS = ["good film", "bad", "the plot was very bad .", "good film", "anna lives in paris " * 30]
+
+
+def test_a_slow_step_is_found_in_its_own_column(predictor, monkeypatch):
+    """The predictor's own steps are timed: whatever slows one of them down shows up there and nowhere else."""
+    slow = {
+        "tokenise": (predictor.texts, "window"),
+        "run": (predictor.runtime, "logits"),
+        "answer": (predictor, "answers"),
+    }
+    for step, (owner, name) in slow.items():
+        quick = getattr(owner, name)
+
+        def slowly(*given, quick=quick, **options):
+            time.sleep(0.05)
+            return quick(*given, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, slowly)
+            (row,) = measure_text_breakdown({"gate": predictor}, TEXTS, [3], rounds=1)
+        spent = {name: row[name] * len(TEXTS) / 1e6 for name in ("tokenise", "pad", "run", "answer")}
+        assert spent.pop(step) > 0.05
+        assert max(spent.values()) < 0.05
+
+
+BENCHMARKS = {
+    "throughput": lambda predictor: FromTexts(predictor, TEXTS, 3)(7, 64),
+    "breakdown of a pass": lambda predictor: measure_breakdown(
+        Shape(layers=1, hidden=16, heads=2, vocab_size=61).baseline(),
+        predictor.runtime.model,
+        [2],
+        tokens=4,
+        groups=2,
+        rounds=1,
+    ),
+    "breakdown from texts": lambda predictor: measure_text_breakdown({"gate": predictor}, TEXTS, [1, 3], rounds=1),
+}
+
+
+def state_of(predictor):
+    """Every attribute of a predictor and of what it holds, and the hooks on the modules of its model."""
+    modules = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in predictor.runtime.model.modules()]
+    return vars(predictor).copy(), vars(predictor.runtime).copy(), predictor.runtime.model.training, modules
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_a_benchmark_leaves_the_callers_predictor_as_it_was(predictor, benchmark, caplog):
+    predictor.positions, predictor.memory = 128, 1 << 20
+    state, answers = state_of(predictor), predictor(TEXTS, top_k=2)
+    caplog.clear()
+    BENCHMARKS[benchmark](predictor)
+    assert not caplog.messages, "it does not repeat at every round that a text was cut"
+    assert state_of(predictor) == state
+    assert predictor(TEXTS, top_k=2) == answers
+    assert "longer than the model's limit" in caplog.text, "the caller is told as before"
+
+
+def test_a_copy_with_other_settings(predictor):
+    other = predictor.with_settings(positions=64, merges_copies=False)
+    assert (other.positions, other.merges_copies) == (64, False)
+    assert (predictor.positions, predictor.merges_copies) == (None, True)
+    assert other.runtime is predictor.runtime
+    with pytest.raises(ValueError, match="unknown setting 'position'"):
+        predictor.with_settings(position=64)
 
 
 def test_ratios_against_the_first_row():

@@ -14,10 +14,10 @@ from datamux.tasks.task import (
     find_labels_of,
     get_task,
     load_split,
-    own_task,
     read_corpus,
+    task_from_files,
 )
-from datamux.train.data import corpus_lines, corpus_words, find_corpus, find_tokenizer, task_examples
+from datamux.train.data import corpus_lines, corpus_words, find_corpora, find_tokenizer, task_examples
 from datamux.train.recipe import parse_recipe
 
 
@@ -44,16 +44,16 @@ def test_own_files(tmp_path):
     pairs = write_jsonl(
         tmp_path, "pairs.jsonl", [{"a": "x", "b": "y", "same": "no"}, {"a": "x", "b": "x", "same": "yes"}]
     )
-    task = own_task({"train": pairs}, ["a", "b"], "same")
+    task = task_from_files({"train": pairs}, ["a", "b"], "same")
     examples = load_split(task, "train")
     assert (task.kind, examples.pairs) == ("sequence", ["y", "x"])
     words = write_jsonl(tmp_path, "words.jsonl", [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}])
-    assert own_task({"train": words}, ["tokens"], "tags").kind == "token"
+    assert task_from_files({"train": words}, ["tokens"], "tags").kind == "token"
     bad = write_jsonl(tmp_path, "bad.jsonl", [{"tokens": ["a"], "tags": ["O"]}, {"tokens": ["a", "b"], "tags": ["O"]}])
     with pytest.raises(BadFile, match=r"bad\.jsonl, row 2, column 'tags': 2 words but 1 tags"):
-        load_split(own_task({"train": bad}, ["tokens"], "tags"), "train")
+        load_split(task_from_files({"train": bad}, ["tokens"], "tags"), "train")
     with pytest.raises(BadFile, match=r"column 'text': no such column; there are: tokens, tags"):
-        own_task({"train": words}, ["text"], "tags")
+        task_from_files({"train": words}, ["text"], "tags")
     with pytest.raises(FileNotFoundError, match="no validation file"):
         load_split(task, "validation")
 
@@ -101,7 +101,7 @@ def test_a_corpus_from_the_hub_is_read_no_further_than_needed(monkeypatch, tmp_p
 
     monkeypatch.delenv("DATAMUX_DATA", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    words = corpus_words(get_task("wikipedia_en"), "train", None, tokenizer, tokens=4, max_words=3000)
+    words = corpus_words([get_task("wikipedia_en")], "train", None, tokenizer, tokens=4, max_words=3000)
     assert len(words) == 3000
     assert len(read) < 2000
     read.clear()
@@ -136,32 +136,33 @@ def test_a_split_that_cannot_be_loaded_is_not_taken_for_none(monkeypatch, caplog
 def test_any_text_file_is_a_corpus(tmp_path):
     (tmp_path / "my.txt").write_text("\n".join(f"line {i}" for i in range(120)))
     corpus = corpus_task(str(tmp_path / "my.txt"))
-    held_out, train = list(corpus_lines(corpus, "validation", None)), list(corpus_lines(corpus, "train", None))
+    held_out, train = list(corpus_lines([corpus], "validation", None)), list(corpus_lines([corpus], "train", None))
     assert held_out == ["line 0", "line 50", "line 100"]
     assert len(train) == 117
     assert not set(held_out) & set(train)
     (tmp_path / "notes").write_text("one\ntwo\n")
-    assert list(corpus_lines(corpus_task(str(tmp_path / "notes")), "train", None)) == ["two"]
-    with pytest.raises(
-        ValueError, match="sst2 is not a corpus of text; allowed: wikitext-103, wikipedia_en, or a text file"
-    ):
-        corpus_task("sst2")
+    assert list(corpus_lines([corpus_task(str(tmp_path / "notes"))], "train", None)) == ["two"]
+    assert corpus_task("sst2") is get_task("sst2"), "the texts of a task are a corpus, too"
+    with pytest.raises(ValueError, match="wikipedia"):
+        corpus_task("wikipedia")
 
 
 def test_the_texts_of_a_task_are_a_corpus_too(tmp_path):
     (tmp_path / "p.csv").write_text("a,b,y\n" + "".join(f"left {i},right {i},{i % 2}\n" for i in range(4)))
-    pairs = own_task({"train": tmp_path / "p.csv"}, ["a", "b"], "y")
-    assert find_corpus("task", pairs) is pairs
+    pairs = task_from_files({"train": tmp_path / "p.csv"}, ["a", "b"], "y")
+    assert find_corpora("task", pairs) == [pairs]
     assert list(read_corpus(pairs, "train")) == [*(f"left {i}" for i in range(4)), *(f"right {i}" for i in range(4))]
     with pytest.raises(ValueError, match="needs a task"):
-        find_corpus("task", None)
+        find_corpora("task", None)
 
 
 def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
     (tmp_path / "t.csv").write_text(
         "text,label\n" + "".join(f"text {i},{'rare' if i == 10 else 'b'}\n" for i in range(25))
     )
-    train, held_out, labels = task_examples(own_task({"train": tmp_path / "t.csv"}, ["text"], "label"), None, 100)
+    train, held_out, labels = task_examples(
+        task_from_files({"train": tmp_path / "t.csv"}, ["text"], "label"), None, 100
+    )
     assert held_out.texts == ["text 0", "text 10", "text 20"]
     assert len(train) == 22
     assert not set(train.texts) & set(held_out.texts)
@@ -171,15 +172,15 @@ def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
 def test_too_little_data_is_said(tmp_path, tokenizer, caplog):
     same = write_jsonl(tmp_path, "same.jsonl", [{"text": "x", "label": "a"}] * 5)
     with pytest.raises(BadFile, match=r"same\.jsonl, column 'label': all rows have the label 'a'"):
-        task_examples(own_task({"train": same}, ["text"], "label"), None, 10)
+        task_examples(task_from_files({"train": same}, ["text"], "label"), None, 10)
     number = write_jsonl(tmp_path, "number.jsonl", [{"text": "x", "label": 0.5}])
-    with pytest.raises(BadFile, match=r"number\.jsonl: has one row alone"):
-        task_examples(own_task({"train": number}, ["text"], "label"), None, 10)
+    with pytest.raises(BadFile, match=r"number\.jsonl: has only one row; .* at least two are needed"):
+        task_examples(task_from_files({"train": number}, ["text"], "label"), None, 10)
     (tmp_path / "short.txt").write_text("good film\nbad plot\n")
     corpus = corpus_task(str(tmp_path / "short.txt"))
     with pytest.raises(ValueError, match=r"the corpus short has 2 word pieces \(train\), and one row takes 4: give"):
-        corpus_words(corpus, "train", None, tokenizer, tokens=4, max_words=100)
-    assert len(corpus_words(corpus, "validation", None, tokenizer, tokens=4, max_words=100)) == 2
+        corpus_words([corpus], "train", None, tokenizer, tokens=4, max_words=100)
+    assert len(corpus_words([corpus], "validation", None, tokenizer, tokens=4, max_words=100)) == 2
     assert "(validation), and one row takes 4: the warm-up is not evaluated" in caplog.text
 
 
@@ -215,7 +216,9 @@ def test_encoding(tokenizer):
     pairs = encode_examples(Examples(["good"], ["bad film"], ["1"]), Labels(("0", "1")), tokenizer, 16)
     assert pairs.batch([0])["token_type_ids"].tolist() == [[0, 0, 0, 1, 1, 1]]
     short = encode_examples(Examples(["good " * 50], labels=["1"]), Labels(("0", "1")), tokenizer, 9)
-    assert short.batch([0])["input_ids"].shape == (1, 9)
+    first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
+    good = tokenizer.convert_tokens_to_ids("good")
+    assert short.batch([0])["input_ids"].tolist() == [[first, *[good] * 7, last]]
     assert len(encode_corpus(["good bad", "film"] * 3, tokenizer)) == 9
     assert len(encode_corpus(["good bad", "film"] * 3, tokenizer, 4)) == 4
 

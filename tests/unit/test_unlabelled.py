@@ -56,7 +56,7 @@ def test_bad_files_say_what_is_wrong(tmp_path):
 
 
 def test_somebody_must_label_them():
-    with pytest.raises(ValueError, match=r"nobody can label more\.csv: task\.unlabelled wants a teacher"):
+    with pytest.raises(ValueError, match=r"nobody can label more\.csv: task\.unlabelled needs a teacher"):
         check_unlabelled(TaskSettings(unlabelled="more.csv"))
     check_unlabelled(TaskSettings(unlabelled="more.csv", distill_logits=0.5))
     check_unlabelled(TaskSettings())

@@ -1,14 +1,20 @@
 """Shipped models are found by their name, and only by that."""
 
 import json
+import socket
+import time
+from unittest.mock import Mock
 
 import pytest
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import RepositoryNotFoundError
 from typer.testing import CliRunner
 
 import datamux
 from conftest import tiny_encoder
 from datamux import zoo
 from datamux.cli import app
+from datamux.hub.loading import load_config, load_tokenizer, named
 
 CARD = {"what": "nothing in particular", "metric": "accuracy", "num_instances": 3, "scores": {"1": 0.5, "3": 0.25}}
 
@@ -57,9 +63,58 @@ def test_none_is_said(tmp_path, monkeypatch):
 def test_a_mistyped_name_is_met_with_the_nearest(shipped):
     with pytest.raises(FileNotFoundError, match=r"toyy; did you mean 'toy'\? \(in the package: toy\)"):
         datamux.load("toyy")
-    with pytest.raises(FileNotFoundError) as found:
+    with pytest.raises(FileNotFoundError, match=r"^no such folder: somebody/toyy; and it could") as found:
         datamux.load("somebody/toyy")
     assert "in the package" not in str(found.value)
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Online, but nothing answers: the Hub's address is a closed port of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    return address
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("toyy", r"no such folder or Hub name: toyy; did you mean 'toy'\? \(in the package: toy\)"),
+        ("runs/sst2/model", "no such folder: runs/sst2/model; give the folder of a model, or a name from"),
+        ("./toy-model", "no such folder: ./toy-model; give the folder of a model"),
+        ("somebody/something", "no such folder: somebody/something; and it could not be .* cannot be reached"),
+        ("quite-different", r"no such folder: quite-different \(in the package: toy\); and .* cannot be reached"),
+    ],
+)
+def test_a_wrong_name_is_refused_at_once_without_a_network(shipped, no_network, name, message):
+    for load in (load_config, load_tokenizer):
+        begin = time.perf_counter()
+        with pytest.raises(FileNotFoundError, match=message):
+            load(name)
+        assert time.perf_counter() - begin < 3
+
+
+def test_a_name_that_the_hub_does_not_know_is_refused(shipped, no_network, monkeypatch):
+    def unknown(api, name, timeout):
+        raise RepositoryNotFoundError("404", response=Mock())
+
+    monkeypatch.setattr(HfApi, "model_info", unknown)
+    with pytest.raises(FileNotFoundError, match=r"^no such folder or Hub name: somebody/something$"):
+        load_config("somebody/something")
+
+
+def test_a_model_in_the_hubs_cache_is_loaded_without_asking_the_hub(shipped, monkeypatch, tmp_path):
+    snapshot = tmp_path / "cache/models--somebody--something/snapshots/1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: pytest.fail("the Hub was asked"))
+    with named("somebody/something"):
+        pass
 
 
 def test_a_folder_without_a_model_is_said_to_be_one(shipped, tmp_path):

@@ -8,8 +8,7 @@ import types
 import pytest
 import torch
 
-from datamux.tasks import images
-from datamux.tasks.images import FILES, crop, from_idx_files, from_scikit_learn, load_mnist, read_idx
+from datamux.vision.digits import FILES, crop, from_idx_files, from_scikit_learn, load_mnist, read_idx
 
 TRAIN, TEST = 7, 3
 
@@ -196,7 +195,7 @@ def test_a_sixth_can_be_held_out_to_choose_settings(folder):
 
 @pytest.mark.data
 def test_the_real_mnist():
-    data = images.load_mnist()
+    data = load_mnist()
     assert data.train_images.shape == (60_000, 400)
     assert data.test_images.shape == (10_000, 400)
     assert torch.bincount(data.test_labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]

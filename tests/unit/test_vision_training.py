@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from datamux.tasks.images import Images
-from datamux.train.image_networks import ImageNetwork
-from datamux.train.images import PAPER, Protocol, accuracy_by_slot, loss_of, train_on_images
+from datamux.vision.digits import Images
+from datamux.vision.networks import ImageNetwork
+from datamux.vision.training import PAPER, Protocol, accuracy_by_slot, loss_of, train_on_images
 
 
 def made_up(train: int = 24, test: int = 11) -> Images:
@@ -115,7 +115,7 @@ class OnlySlot(nn.Module):
 
 
 def test_the_whole_test_set_is_answered_in_every_slot(monkeypatch):
-    monkeypatch.setattr("datamux.train.images.Multiplexed", OnlySlot)
+    monkeypatch.setattr("datamux.vision.training.Multiplexed", OnlySlot)
     data = made_up(test=11)  # no multiple of 3: the last group is incomplete
     for slot in range(3):
         model = OnlySlot(3, slot)
@@ -137,7 +137,7 @@ class Sits(nn.Module):
 
 
 def test_every_image_sits_in_every_slot_once_where_n_divides_their_number(monkeypatch):
-    monkeypatch.setattr("datamux.train.images.Multiplexed", Sits)
+    monkeypatch.setattr("datamux.vision.training.Multiplexed", Sits)
     model = Sits(5)
     accuracy_by_slot(model, made_up(test=10), rows=4)
     assert sorted(model.seen) == [(image, slot) for image in range(10) for slot in range(5)]

@@ -1,0 +1,142 @@
+"""`datamux serve --engine ray` on two nodes: the answers of the model, a replica per tenant, and a node that dies."""
+
+import json
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+
+import pytest
+from clusters import NODE, two_nodes
+
+from command_line import command
+from datamux.cluster.options import Replicas
+from datamux.cluster.serving import serving_on_ray
+from datamux.serve.keys import KeyFile
+from datamux.serve.settings import Settings
+from serving import make_predictor, own_answers
+
+TENANTS = 12
+TEXTS = ["good film", "the plot was very bad .", "anna lives in paris"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+
+
+def test_a_node_dies_under_load(tmp_path):
+    predictor = make_predictor(tmp_path / "model")
+    expected = [found[0]["label"] for found in own_answers(predictor, TEXTS)]
+    keys = KeyFile(tmp_path / "keys.json")
+    secrets = [keys.add(f"tenant {number}") for number in range(TENANTS)]
+    settings = Settings(port=0, keys=str(keys.file), log_level="error", timeout_ms=60_000.0)
+    with two_nodes() as (cluster, second):
+        with serving_on_ray(str(tmp_path / "model"), settings, Replicas(min_replicas=2)) as address:
+            assert ask(address, "wrong key")[:2] == (401, "Unauthorized")
+            load = Load(address, secrets, expected)
+            wait_for(lambda: load.answered > 50)
+            homes = load.take()
+            assert all(len(replicas) == 1 for replicas in homes.values()), "a tenant has one replica"
+            assert len(set().union(*homes.values())) == 2, "and the tenants share both"
+            cluster.remove_node(second, allow_graceful=False)
+            before = load.answered
+            wait_for(lambda: load.answered > before + 200, 120)
+            load.take()
+            wait_for(lambda: load.answered > before + 400, 120)
+            homes = load.take()
+            assert len(set().union(*homes.values())) == 1, "all tenants have moved to the replica that is left"
+            failures = load.stop()
+            cluster.add_node(**NODE)
+            wait_for(lambda: len(replicas_of(address, secrets[0])) == 2, 180)
+        assert load.answered + len(failures) == load.sent, "every request was answered or told that it failed"
+        assert not load.wrong
+        for status, kind in failures:
+            assert (status, kind) in ((503, "Unhealthy"), (500, "text"), (504, "Timeout")), failures
+        assert len(failures) <= TENANTS, "at most what was under way on the node that died"
+
+
+def test_the_command_serves_and_stops(tmp_path):
+    make_predictor(tmp_path / "model")
+    words = command("serve", tmp_path / "model", "--engine", "ray", "--no-keys", "--port", 0, "--log-level", "error")
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        line = server.stdout.readline()
+        assert " is at http://127.0.0.1:" in line
+        address = line.partition(" is at ")[2].partition(";")[0]
+        status, _, labels, _ = ask(address, "")
+        assert (status, len(labels)) == (200, len(TEXTS))
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(90) == 0
+        assert "stopped" in server.stdout.read()
+    finally:
+        server.kill()
+        server.stdout.close()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(address, timeout=5)
+
+
+class Load:
+    """Tenants that ask without a pause, until they are stopped."""
+
+    def __init__(self, address, secrets, expected):
+        self.address, self.expected = address, expected
+        self.sent = self.answered = 0
+        self.wrong, self.failures, self.homes = [], [], defaultdict(set)
+        self.lock, self.ending = threading.Lock(), threading.Event()
+        self.threads = [threading.Thread(target=self._ask, args=(secret,), daemon=True) for secret in secrets]
+        for thread in self.threads:
+            thread.start()
+
+    def take(self):
+        """The replicas of every tenant since the last look."""
+        with self.lock:
+            found, self.homes = self.homes, defaultdict(set)
+        return found
+
+    def stop(self):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join(90)
+            assert not thread.is_alive(), "a request was never answered"
+        return self.failures
+
+    def _ask(self, secret):
+        while not self.ending.is_set():
+            with self.lock:
+                self.sent += 1
+            status, kind, labels, replica = ask(self.address, secret)
+            with self.lock:
+                if status != 200:
+                    self.failures.append((status, kind))
+                    continue
+                self.answered += 1
+                self.homes[secret].add(replica)
+                if labels != self.expected:
+                    self.wrong.append(labels)
+
+
+def ask(address, secret):
+    """(status, kind of error, labels, replica)."""
+    body = json.dumps({"inputs": [[text] for text in TEXTS], "mux": False}).encode()
+    request = urllib.request.Request(f"{address}/predict", body, {"Authorization": f"Bearer {secret}"})
+    try:
+        with urllib.request.urlopen(request, timeout=80) as response:
+            labels = [found[0]["label"] for found in json.load(response)]
+            return response.status, "", labels, response.headers["x-datamux-replica"]
+    except urllib.error.HTTPError as error:
+        text = error.read()
+        return error.code, json.loads(text)["error_type"] if text.startswith(b"{") else "text", None, None
+
+
+def replicas_of(address, secret):
+    request = urllib.request.Request(f"{address}/metrics", headers={"Authorization": f"Bearer {secret}"})
+    with urllib.request.urlopen(request, timeout=80) as response:
+        return {line for line in response.read().decode().splitlines() if line.startswith("datamux_healthy")}
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.1)

@@ -1,0 +1,189 @@
+"""The audit: a model that ignores its neighbours gets a clean report, one that reads them does not."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from command_line import run
+from datamux.audit.advice import advice_of, headline_of, leaks
+from datamux.audit.consistency import consistency
+from datamux.audit.leakage import leakage
+from datamux.audit.page import as_html
+from datamux.audit.probe import area_under_curve, probe_scores
+from datamux.audit.slots import position
+from datamux.audit.subject import load_subject, random_groups
+from datamux.audit.worst_case import worst_case
+from datamux.tasks.labels import Labels
+from datamux.tasks.rows import Rows
+
+ROWS, K = 40, 4
+
+
+class Fake:
+    """Right about every text with 0.8; each neighbour with label 1 takes `pull` away. One word tells the label."""
+
+    tags = False
+    labels = Labels(("neg", "pos"))
+
+    def __init__(self, pull=0.0):
+        self.pull = pull
+        self.truth = [torch.tensor([row % 2]) for row in range(ROWS)]
+        self.rows = Rows([[2, 7 + row % 2, 20 + row % 5, 3] for row in range(ROWS)], pad_id=0)
+
+    def ask_all(self, groups):
+        return [[self._answer(rows, slot) for slot in range(len(rows))] for rows in groups.tolist()]
+
+    def ask(self, groups, slots):
+        return [self._answer(rows, slot) for rows, slot in zip(groups.tolist(), slots.tolist(), strict=True)]
+
+    def represent(self, groups):
+        labels = (groups % 2).float()  # g k
+        others = labels.roll(-1, 1) if self.pull else torch.zeros_like(labels)
+        noise = torch.rand(*labels.shape, 3, generator=torch.Generator().manual_seed(0))
+        return torch.cat([labels[..., None], others[..., None], noise], -1), noise
+
+    def _answer(self, rows, slot):
+        own = rows[slot]
+        right = 0.8 - self.pull * sum(row % 2 for place, row in enumerate(rows) if place != slot)
+        return torch.tensor([[right, 1 - right] if own % 2 == 0 else [1 - right, right]])
+
+
+def test_a_row_keeps_its_slot_and_is_never_its_own_neighbour():
+    chosen, slots = torch.arange(12), torch.arange(12) % 5
+    groups = random_groups(12, 5, chosen, slots, torch.Generator().manual_seed(0))
+    assert groups.shape == (12, 5)
+    assert (groups[torch.arange(12), slots] == chosen).all()
+    assert all(len(set(group)) == 5 for group in groups.tolist())
+
+
+@pytest.mark.parametrize(("pull", "changes"), [(0.0, False), (0.15, True)])
+def test_consistency_and_worst_case_notice_neighbours(pull, changes):
+    steady = consistency(Fake(pull), K, texts=20, draws=6)
+    assert (steady["flips"] > 0.05, steady["touched"] > 0.1, steady["movement"] > 0.01) == (changes,) * 3
+    attack = worst_case(Fake(pull), K, texts=8, tries=32)
+    assert (attack["success"] > 0.9) is changes
+    assert attack["curve"][-1] == [32, attack["success"]]
+    assert (attack["median_tries"] is None) is not changes
+
+
+def test_flips_are_the_share_of_pairs_that_differ():
+    class Half(Fake):
+        turn = 0
+
+        def ask(self, groups, slots):
+            self.turn += 1
+            p = [0.9, 0.1] if self.turn % 2 else [0.1, 0.9]
+            return [torch.tensor([p]) for _ in slots]
+
+    found = consistency(Half(), K, texts=5, draws=4)
+    assert found["flips"] == pytest.approx(4 / 6)  # of six pairs of draws, four differ
+    assert found["touched"] == 1.0
+
+
+def test_a_probe_finds_what_is_there_and_nothing_else():
+    clean, leaking = leakage(Fake(), K, groups=200), leakage(Fake(0.15), K, groups=200)
+    assert not leaks(clean)
+    assert leaks(leaking)
+    assert leaking["label_from_state"] == 1.0, "the state holds the neighbour's label"
+    assert leaking["words_from_state"] > clean["words_from_state"] + 0.05  # two of seven words tell the label
+    assert leaking["label_from_logits"] == pytest.approx(leaking["chance"], abs=0.15), "the logits hold only noise"
+    assert clean["label_from_own_state"] == 1.0
+
+
+def test_the_area_under_the_curve():
+    truth = torch.tensor([0, 0, 1, 1])
+    assert area_under_curve(torch.tensor([0.1, 0.2, 0.3, 0.4]), truth) == 1.0
+    assert area_under_curve(torch.tensor([0.4, 0.3, 0.2, 0.1]), truth) == 0.0
+    assert area_under_curve(torch.tensor([0.1, 0.2]), torch.tensor([1, 1])) is None
+    x = torch.eye(4).repeat(8, 1)
+    assert (probe_scores(x, x, x).argmax(-1) == x.argmax(-1)).all()
+
+
+def test_a_worse_slot_is_found():
+    class Worse(Fake):
+        def _answer(self, rows, slot):
+            p = super()._answer(rows, slot)
+            return p.flip(-1) if slot == 2 else p
+
+    found = position(Worse(), K, groupings=2)
+    assert found["slots"] == [1.0, 1.0, 0.0, 1.0]
+    assert found["spread"] > 3 * found["expected"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    texts = ("good film,pos", "bad film,neg", "the plot was very good .,pos", "a plot is not good .,neg")
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"{text}\n" for text in texts * 5))
+    return tmp_path / "rows.csv"
+
+
+def test_the_command_writes_a_report_that_needs_nothing_else(predictor, rows, tmp_path):
+    page, record = tmp_path / "audit.html", tmp_path / "audit.json"
+    words = ("audit", tmp_path / "model", "--data", rows, "--quick", "--html", page, "--record", record)
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(record.read_text())
+    assert found["headline"] == headline_of(found["results"])
+    assert found["headline"] in done.stdout
+    assert len(found["advice"]) == 3
+    assert {row["part"] for row in found["results"]} == {
+        "consistency", "position", "worst case", "leakage", "mixture read"
+    }  # fmt: skip
+    text = page.read_text()
+    assert not re.search(r"https?:|src=|@import|url\(", text)
+    assert text.count("<svg") == 5
+    assert text == as_html({**found, "headline": found["headline"]})
+
+
+def test_bad_input_is_one_clear_line(predictor, rows, tmp_path):
+    model = tmp_path / "model"
+    for words, problem in (
+        ((model,), "either --task"),
+        ((model, "--data", rows, "-k", "1"), "2 or more"),
+        ((model, "--data", rows, "-k", "9"), "3 slots"),
+        (("sentiment-plain", "--data", rows), "one text per pass"),
+    ):
+        done = run("audit", *words)
+        assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
+
+
+def test_answers_are_those_of_the_model_itself(predictor, rows, tmp_path):
+    subject = load_subject(str(tmp_path / "model"), str(rows))
+    groups = torch.tensor([[0, 1, 2], [5, 4, 3]])
+    logits = predictor.runtime.logits(subject._batch(groups), 3).view(2, 3, -1)
+    (first, second) = subject.ask(groups, torch.tensor([1, 2]))
+    torch.testing.assert_close(first[0], logits[0, 1].softmax(-1))
+    torch.testing.assert_close(second[0], logits[1, 2].softmax(-1))
+    torch.testing.assert_close(subject.represent(groups)[1], logits)
+
+
+def test_explain_says_how_an_answer_varies(predictor, tmp_path):
+    (tmp_path / "others.txt").write_text("bad film\nthe plot was good .\nanna lives in paris\n")
+    words = ("explain", tmp_path / "model", "good film", "--neighbours", tmp_path / "others.txt", "--groups", "12")
+    found = json.loads(run(*words, "--json").stdout)
+    assert [row["group_size"] for row in found] == [1, 2, 3]
+    assert found[0]["share"] == 1.0
+    assert len(found[2]["slots"]) == 3
+    assert len(found[2]["scores"]) + sum(found[2]["others"].values()) == 12
+    assert "texts per pass" in run(*words).stdout
+    assert run(*words, "-k", "9").returncode == 2
+
+
+def test_advice_follows_the_numbers():
+    def results(flips, success, state, spread):
+        return [
+            {"part": "consistency", "group_size": 2, "flips": 0.0},
+            {"part": "consistency", "group_size": 4, "flips": flips},
+            {"part": "worst case", "group_size": 4, "success": success, "tries": 9},
+            {"part": "leakage", "group_size": 4, "chance": 0.5, "error": 0.01, "label_from_state": state,
+             "label_from_logits": 0.5},
+            {"part": "position", "group_size": 4, "worst": 0.7, "best": 0.9, "spread": spread, "expected": 0.01},
+            {"part": "mixture read", "group_size": 4, "score": 0.9, "from_neighbour": 0.5, "guessing": 0.5},
+        ]  # fmt: skip
+
+    calm = advice_of(results(0.0, 0.0, 0.5, 0.01))
+    assert [calm[0].startswith("Use any group size"), "Neither" in calm[1], "Every slot" in calm[2]] == [True] * 3
+    bad = advice_of(results(0.2, 0.4, 0.9, 0.1))
+    assert ["Up to 2 texts" in bad[0], "Never" in bad[1], "differ more" in bad[2]] == [True] * 3

@@ -1,0 +1,386 @@
+"""Serving on a cluster, without one: routing, forwarding, metrics, and what Ray Serve is told."""
+
+import asyncio
+from collections import Counter
+from contextlib import nullcontext
+
+import pytest
+import yaml
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.serve._private.common import DeploymentID
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from ray.serve.schema import ServeDeploySchema
+from starlette.testclient import TestClient
+
+from command_line import run, succeed
+from datamux.cluster import serving
+from datamux.cluster.forwarding import Forwarded, call_app
+from datamux.cluster.front import TRIES, Front
+from datamux.cluster.merged_metrics import merge_metrics
+from datamux.cluster.options import Replicas
+from datamux.cluster.replica import REPLICA
+from datamux.cluster.routing import ranked
+from datamux.cluster.serving import FRONT, MODEL, _arguments, deployment_options, proxies
+from datamux.serve.app import create_app
+from datamux.serve.keys import KeyFile
+from datamux.serve.service import keys_of
+from datamux.serve.settings import Settings
+from serving import make_predictor, make_service
+
+NAMES = ["ab", "cd", "ef", "gh"]
+TENANTS = [f"tenant {number}" for number in range(2000)]
+
+
+def test_tenants_spread_evenly_and_every_router_agrees():
+    homes = Counter(ranked(tenant, NAMES)[0] for tenant in TENANTS)
+    assert all(400 < count < 600 for count in homes.values()), homes
+    assert all(ranked(tenant, NAMES) == ranked(tenant, NAMES[::-1]) for tenant in TENANTS)
+
+
+def test_only_the_tenants_of_a_replica_that_goes_move():
+    for tenant in TENANTS:
+        before, after = ranked(tenant, NAMES), ranked(tenant, NAMES[:3])
+        assert after == [name for name in before if name != "gh"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return make_predictor(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def app(tiny):
+    return create_app(make_service(tiny))
+
+
+class Remote:
+    """Stands for Ray's handle: calls replicas in this process. Errors of `failures` come first."""
+
+    def __init__(self, apps, failures=()):
+        self.apps, self.failures, self.keys = apps, list(failures), []
+
+    def options(self, *, session_id):
+        self.keys.append(session_id)
+        return self
+
+    @property
+    def answer(self):
+        return self
+
+    async def remote(self, request):
+        if self.failures:
+            raise self.failures.pop(0)
+        return await self._ask(next(iter(self.apps)), request)
+
+    def broadcast(self, method, request):
+        assert method == "answer"
+        return self._All(self, request)
+
+    async def _ask(self, name, request):
+        reply = await call_app(self.apps[name], request)
+        reply.headers.append((REPLICA, name.encode()))
+        return reply
+
+    class _All:
+        def __init__(self, remote, request):
+            self.remote, self.request = remote, request
+
+        async def results_async(self, *, return_exceptions=False):
+            found = [await self.remote._ask(name, self.request) for name in self.remote.apps]
+            if self.remote.failures and not return_exceptions:
+                raise self.remote.failures[0]
+            return [*self.remote.failures, *found]
+
+
+def client(app, failures=(), **settings):
+    """A client of a front whose replica runs in this process, and the stand-in for Ray."""
+    remote = Remote({"one": app}, failures)
+    front = Front(remote, settings)
+    application = front.__serve_build_asgi_app__()
+    application.router.lifespan_context = app.router.lifespan_context
+    return TestClient(application), remote
+
+
+def test_the_front_answers_as_the_server_does(app, tiny):
+    body = {"inputs": [["good film"], ["the plot was bad"]], "mux": False}
+    with TestClient(create_app(make_service(tiny))) as direct:
+        expected = direct.post("/predict", json=body)
+        missing, invalid = direct.get("/nothing"), direct.post("/predict", json={"inputs": 3})
+    with client(app)[0] as http:
+        found = http.post("/predict", json=body)
+        assert (found.status_code, found.json()) == (200, expected.json())
+        assert found.headers["x-datamux-n"] == "1"
+        assert found.headers["x-datamux-replica"] == "one"
+        assert http.get("/info").json()["model_id"] == "tiny"
+        assert http.get("/health").json() == {"status": "ok"}
+        assert http.get("/nothing").json() == missing.json()
+        assert http.post("/predict", json={"inputs": 3}).json() == invalid.json()
+
+
+def test_the_front_limits_bodies_itself(app):
+    http, remote = client(app, max_body_bytes=100)
+    with http:
+        found = http.post("/predict", json={"inputs": "good " * 100})
+    assert (found.status_code, found.json()["error_type"]) == (413, "TooLarge")
+    assert not remote.keys, "no replica was asked"
+
+
+def test_requests_with_one_key_have_one_replica(app):
+    http, remote = client(app)
+    with http:
+        for headers in ({"Authorization": "Bearer a"}, {"X-API-Key": "a"}, {"X-API-Key": "b"}, {}):
+            http.post("/predict", json={"inputs": "good film"}, headers=headers)
+    first, again, other, anonymous = remote.keys
+    assert first == again
+    assert len({first, other, anonymous}) == 3
+    assert "a" not in (first, other), "the key itself is not passed on to the router"
+    http, remote = client(app, single_tenant=True)
+    with http:
+        for _ in range(2):
+            http.post("/predict", json={"inputs": "good film"})
+    assert set(remote.keys) == {"everyone"}
+
+
+def test_without_keys_no_two_requests_are_one_tenant(app):
+    seen = []
+    service = app.state.service
+    tenant_of = service.tenant_of
+    service.tenant_of = lambda request: seen.append(tenant_of(request)) or seen[-1]
+    with client(app)[0] as http:
+        for _ in range(3):
+            http.post("/predict", json={"inputs": "good film"})
+    assert len(set(seen)) == 3
+
+
+def test_a_replica_that_dies_is_replaced_by_another(app):
+    http, remote = client(app, failures=[ActorDiedError()] * (TRIES - 1))
+    with http:
+        assert http.post("/predict", json={"inputs": "good film"}).status_code == 200
+    assert len(set(remote.keys)) == 1
+    assert len(remote.keys) == TRIES
+
+
+@pytest.mark.parametrize(
+    ("failures", "status", "kind"),
+    [
+        ([ActorDiedError()] * TRIES, 503, "Unhealthy"),
+        ([BackPressureError(1, 1)], 429, "Overloaded"),
+        ([RuntimeError("what?")], 500, "Backend"),
+    ],
+)
+def test_what_goes_wrong_has_the_usual_format(app, failures, status, kind):
+    with client(app, failures)[0] as http:
+        found = http.post("/predict", json={"inputs": "good film"})
+    assert (found.status_code, found.json()["error_type"]) == (status, kind)
+    assert "retry-after" in found.headers or status == 500
+
+
+def test_a_request_that_no_replica_takes_times_out(app, monkeypatch):
+    monkeypatch.setattr("datamux.cluster.front.SLACK", 0.0)
+    http, remote = client(app, timeout_ms=50.0)
+
+    async def never(request):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(remote, "remote", never)
+    with http:
+        assert http.post("/predict", json={"inputs": "good film"}).status_code == 504
+
+
+def test_a_cancelled_call_cancels_the_work(app):
+    ended = []
+
+    async def slow(scope, receive, send):
+        try:
+            await receive()
+            await receive()
+        finally:
+            ended.append(True)
+
+    async def leave():
+        task = asyncio.ensure_future(call_app(slow, Forwarded("GET", "/", b"", [], b"", ("a", 1))))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(leave())
+    assert ended
+
+
+def test_metrics_of_all_replicas_are_on_one_page(app):
+    http, remote = client(app)
+    remote.apps = {"one": app, "two": app}
+    with http:
+        http.post("/predict", json={"inputs": "good film"})
+        found = http.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain")
+    for name in ("one", "two"):
+        assert f'datamux_healthy{{replica="{name}"}} 1.0' in found.text
+    assert found.text.count("# TYPE datamux_healthy gauge") == 1
+
+
+@pytest.mark.parametrize("gone", [ActorDiedError(), ActorUnavailableError("busy dying", None)])
+def test_metrics_leave_out_a_replica_that_is_dying(app, gone):
+    http, remote = client(app, [gone])
+    with http:
+        found = http.get("/metrics")
+        assert found.status_code == 200
+        assert 'datamux_healthy{replica="one"} 1.0' in found.text
+        remote.apps = {}
+        found = http.get("/metrics")
+    assert (found.status_code, found.json()["error_type"]) == (503, "Unhealthy")
+    assert "no replica is alive" in found.json()["error"]
+
+
+def test_metrics_tell_of_other_problems(app):
+    with client(app, [RuntimeError("what?")])[0] as http:
+        assert http.get("/metrics").status_code == 500
+
+
+def test_metrics_without_any_replica(app, monkeypatch):
+    http, remote = client(app)
+
+    def refuse(method, request):
+        raise DeploymentUnavailableError(DeploymentID("Model"))
+
+    monkeypatch.setattr(remote, "broadcast", refuse)
+    with http:
+        assert http.get("/metrics").status_code == 503
+
+
+def test_merging_keeps_values_and_histograms():
+    page = '# HELP a_total A.\n# TYPE a_total counter\na_total{x="1"} 2.0\n'
+    page += '# HELP h H.\n# TYPE h histogram\nh_bucket{le="1.0"} 1.0\nh_bucket{le="+Inf"} 2.0\nh_count 2.0\nh_sum 3.0\n'
+    lines = merge_metrics({"r": page, "s": page}).decode().splitlines()
+    assert 'a_total{replica="r",x="1"} 2.0' in lines
+    assert 'h_bucket{le="+Inf",replica="s"} 2.0' in lines
+    assert 'h_sum{replica="r"} 3.0' in lines
+
+
+def test_ray_never_caps_a_pass():
+    for size in (1, 20):
+        settings = Settings(max_group_size=size)
+        options = deployment_options("sentiment", settings, Replicas(target_requests=1))[MODEL]
+        assert options["max_ongoing_requests"] >= 2 * size * settings.max_groups
+
+
+def test_replicas_follow_the_load_where_that_is_allowed():
+    fixed = deployment_options("sentiment", Settings(), Replicas(min_replicas=2))
+    assert (fixed[MODEL]["num_replicas"], fixed[FRONT]["num_replicas"]) == (2, 2)
+    options = deployment_options("sentiment", Settings(device="cuda"), Replicas(max_replicas=8, num_cpus=2))[MODEL]
+    assert "num_replicas" not in options
+    scaling = options["autoscaling_config"]
+    assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (1, 8, 160)
+    assert options["ray_actor_options"] == {"num_cpus": 2, "num_gpus": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"min_replicas": 0}, {"min_replicas": 3, "max_replicas": 2}, {"num_cpus": 0}])
+def test_wrong_numbers_are_refused(wrong):
+    with pytest.raises(ValueError, match="--"):
+        Replicas(**wrong)
+
+
+def test_proxies_are_where_clients_can_reach_them():
+    assert proxies(Settings()) == "HeadOnly"
+    assert proxies(Settings(host="0.0.0.0")) == "EveryNode"
+
+
+def test_the_config_is_one_that_ray_takes(tmp_path):
+    file = tmp_path / "serve.yaml"
+    words = ["serve", "sentiment", "--engine", "ray", "--max-replicas", 4, "--max-drop", 1.5, "--host", "0.0.0.0"]
+    assert "serve deploy" in succeed(*words, "--write-config", file)
+    found = yaml.safe_load(file.read_text())
+    ServeDeploySchema(**found)
+    (application,) = found["applications"]
+    assert application["args"]["model"] == "sentiment"
+    assert application["args"]["settings"]["max_drop"] == 1.5
+    assert application["args"]["replicas"] == {"max_replicas": 4}
+    assert found["proxy_location"] == "EveryNode"
+
+
+def test_replicas_are_told_whether_there_are_keys(tmp_path, monkeypatch):
+    """A replica on a machine without the file must not serve without keys."""
+    file = tmp_path / "keys.json"
+    monkeypatch.setattr("datamux.serve.service.KEYS_FILE", file)
+
+    def told(**chosen):
+        settings = _arguments("sentiment", Settings(**chosen), Replicas())["settings"]
+        return settings.get("keys"), settings.get("no_keys", False)
+
+    assert told() == (None, True)
+    KeyFile(file).add("someone")
+    assert told() == (str(file), False)
+    assert told(no_keys=True) == (None, True)
+    monkeypatch.chdir(tmp_path)
+    assert told(keys="keys.json") == (str(file), False)
+    assert told(keys="/elsewhere/keys.json") == ("/elsewhere/keys.json", False), "it may be only on the cluster"
+    arguments = _arguments("sentiment", Settings(), Replicas())
+    file.unlink()
+    with pytest.raises(ValueError, match="no such file of keys"):
+        keys_of(Settings(**arguments["settings"]))
+
+
+class FakeServe:
+    """Stands for `ray.serve`. `fails` is the step that raises, after it has done its work."""
+
+    def __init__(self, fails):
+        self.fails, self.applications, self.running = fails, {}, False
+
+    def start(self, **options):
+        self.running = True
+        self._end("start")
+
+    def run(self, application, *, name, **options):
+        self.applications[name] = application
+        self._end("run")
+
+    def delete(self, name):
+        del self.applications[name]
+
+    def status(self):
+        return self
+
+    def shutdown(self):
+        self.running = False
+
+    def _end(self, step):
+        if step == self.fails:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails", ["start", "run", "the block"])
+@pytest.mark.parametrize("others", [{}, {"other": 1}])
+def test_a_start_that_fails_leaves_nothing_behind(monkeypatch, fails, others):
+    fake = FakeServe(fails)
+    fake.applications = dict(others)
+    monkeypatch.setattr(serving, "import_ray", lambda module: fake)
+    monkeypatch.setattr(serving, "ray_session", lambda address: nullcontext())
+    monkeypatch.setattr(serving, "build", lambda arguments: "application")
+    with pytest.raises(KeyboardInterrupt), serving.serving_on_ray("sentiment", Settings(no_keys=True), Replicas()):
+        raise KeyboardInterrupt
+    assert fake.applications == others
+    assert fake.running == bool(others)
+
+
+def test_options_of_a_cluster_need_the_engine():
+    done = run("serve", "sentiment", "--max-replicas", 4)
+    assert done.returncode == 2
+    assert "--max-replicas can only be used with --engine ray" in done.stderr
+    assert "unknown engine 'rya'" in run("serve", "sentiment", "--engine", "rya").stderr
+    done = run("predict", "sentiment", "in.csv", "-o", "out.csv", "--concurrency", 2)
+    assert "--concurrency can only be used with --engine ray" in done.stderr
+
+
+def test_without_keys_no_two_requests_are_one_tenant_even_through_two_fronts(app):
+    seen = []
+
+    class Watched(Remote):
+        async def remote(self, request):
+            seen.append(request.client)
+            return await super().remote(request)
+
+    for _ in range(2):
+        client = TestClient(Front(Watched({"ab": app}), {}).__serve_build_asgi_app__())
+        for _ in range(3):
+            client.get("/livez")
+    assert len(seen) == len(set(seen)) == 6

@@ -1,0 +1,223 @@
+"""Shards: every row is in exactly one of them, and a worker answers each as `datamux predict` would. No Ray here."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from predicting import MANY, rows_of, write
+
+from datamux.cluster.cutting import cut_out
+from datamux.cluster.file_job import JobDone, _check_apart, _count_finished
+from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
+from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
+from datamux.cluster.sources import SourceFile, find_files
+from datamux.cluster.storage import OutputFolder
+from datamux.cluster.worker import BEGUN, TRIES, ShardWorker
+from datamux.inference.files import predict_file
+
+
+@settings(deadline=None, max_examples=50)  # a busy machine is slow to write files
+@given(
+    st.lists(st.sampled_from([b"", b"a", b"\xc3\xa4", b"long line " * 3]), max_size=12),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_every_line_is_in_exactly_one_range_of_bytes(tmp_path_factory, lines, size, ends):
+    folder = tmp_path_factory.mktemp("lines")
+    content = b"\n".join(lines) + b"\n" * ends
+    (folder / "in.txt").write_bytes(content)
+    shards = plan_shards(find_files(str(folder / "in.txt")), size)
+    assert b"".join(cut_out(shard, folder).read_bytes() for shard in shards) == content
+    for shard in shards:
+        piece = cut_out(shard, folder).read_bytes()
+        assert not piece or piece.endswith(b"\n") or content.endswith(piece)
+
+
+@pytest.mark.parametrize("size", [1, 300, 10_000])
+@pytest.mark.parametrize("rows_per_group", [1, 7, 100])
+def test_every_row_of_a_parquet_file_is_in_exactly_one_shard(tmp_path, size, rows_per_group):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    table = pyarrow.table({"id": pyarrow.array(range(50), pyarrow.int16()), "text": MANY[:25] * 2})
+    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=rows_per_group)
+    shards = plan_shards(find_files(str(tmp_path / "in.parquet")), size)
+    pieces = [parquet.read_table(cut_out(shard, tmp_path)) for shard in shards]
+    assert pyarrow.concat_tables(pieces).equals(table), "with the types, too"
+    assert size > 1000 or len(shards) > 1
+    assert size < 1000 or rows_per_group > 1 or len(shards) == 1, "small row groups are taken together"
+
+
+def test_files_without_rows_are_one_shard(tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    (tmp_path / "a.jsonl").write_text("")
+    parquet.write_table(pyarrow.table({"text": pyarrow.array([], pyarrow.string())}), tmp_path / "b.parquet")
+    (tmp_path / "c.csv").write_text("text\n")
+    assert len(plan_shards(find_files(str(tmp_path)), 100)) == 3
+
+
+def test_a_shard_has_a_sensible_size():
+    def size(total, workers):
+        return shard_size([SourceFile("a", total, "")], workers)
+
+    assert size(10, 2) == SMALLEST
+    assert size(1 << 40, 2) == LARGEST
+    assert size(16 << 20, 2) == (2 << 20) + 1
+
+
+def test_a_folder_a_glob_and_a_file_name_their_files(tmp_path):
+    for name in ("a.jsonl", "deep/b.csv", "c.png", "_job/d.jsonl", ".e.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    def names(source):
+        return [Path(file.url).name for file in find_files(str(source))]
+
+    assert names(tmp_path) == ["a.jsonl", "b.csv"]
+    assert names(tmp_path / "a*.jsonl") == ["a.jsonl"]
+    assert names(tmp_path / "a.jsonl") == ["a.jsonl"]
+    with pytest.raises(ValueError, match="no such file or folder"):
+        find_files(str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match=r"no file that can be read \(1 files of other kinds\); allowed: .txt"):
+        find_files(str(tmp_path / "c.png"))
+    with pytest.raises(ValueError, match="known protocols"):
+        find_files("nowhere://bucket/in")
+
+
+def test_a_file_can_come_from_any_file_system(tmp_path):
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/reviews/a.jsonl", b'{"text": "good film"}\n')
+    (file,) = find_files("memory://reviews")
+    (shard,) = plan_shards([file], 100)
+    assert cut_out(shard, tmp_path).read_bytes() == b'{"text": "good film"}\n'
+    output = OutputFolder("memory://answers")
+    output.publish(b"1", "part")
+    output.publish(b"[2]", "part")
+    assert output.read_json("part") == [2]
+    assert output.read_json("nothing") is None
+    assert output.names("") == ["_job", "part"]
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv", ".txt"])
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_the_parts_hold_what_the_local_engine_writes(predictor, tmp_path, kind, format):
+    source = write(tmp_path / f"in{kind}", [{"id": i, "text": MANY[i]} for i in range(30)])
+    predict_file(predictor, source, tmp_path / f"whole.{format}", group_size=1)
+    found = []
+    for shard in plan_shards(find_files(str(source)), 300):
+        about = worker(predictor, tmp_path / "out", format=format).answer(shard)
+        assert "problem" not in about, about
+        found += rows_of(tmp_path / "out" / f"part-{shard.name}.{format}")
+    assert found == rows_of(tmp_path / f"whole.{format}")
+
+
+def test_bad_rows_go_to_the_errors_with_their_file(predictor, tmp_path):
+    good = [json.dumps({"id": i, "text": MANY[i]}) for i in range(10)]
+    lines = [*good[:5], "no json", '{"other": 1}', '{"other": 2}', '{"text": " "}', *good[5:]]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    whole = predict_file(predictor, tmp_path / "in.jsonl", tmp_path / "whole.jsonl", group_size=1)
+    shards = plan_shards(find_files(str(tmp_path / "in.jsonl")), 30)
+    done = [worker(predictor, tmp_path / "out").answer(shard) for shard in shards]
+    assert (sum(one["rows"] for one in done), sum(one["bad"] for one in done)) == (whole.rows, whole.bad) == (10, 4)
+    bad = [json.loads(line) for part in sorted((tmp_path / "out/_errors").iterdir()) for line in part.open()]
+    expected = [json.loads(line) for line in (tmp_path / "whole.jsonl.errors.jsonl").open()]
+    assert [line["row"] for line in bad] == [line["row"] for line in expected]
+    assert [line["problem"] for line in bad] == [line["problem"] for line in expected]
+    assert all(line["file"].endswith("in.jsonl") and line["first_byte"] >= 0 for line in bad)
+
+
+def test_bad_rows_of_parquet_are_counted_from_the_start_of_the_file(predictor, tmp_path):
+    write(tmp_path / "in.parquet", [{"text": "" if i == 20 else MANY[i]} for i in range(30)])
+    for shard in plan_shards(find_files(str(tmp_path / "in.parquet")), 200):
+        worker(predictor, tmp_path / "out").answer(shard)
+    (bad,) = [json.loads(line) for part in (tmp_path / "out/_errors").iterdir() for line in part.open()]
+    assert bad["row_number"] == 21
+
+
+def test_a_shard_that_is_answered_twice_is_there_once(predictor, tmp_path):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    for _ in range(2):
+        worker(predictor, tmp_path / "out").answer(shard)
+    assert OutputFolder(str(tmp_path / "out")).names("") == ["_job", "part-000000.jsonl"]
+    done = JobDone()
+    assert _count_finished(OutputFolder(str(tmp_path / "out")), [shard], done) == []
+    assert (done.rows, done.bad, done.resumed_after) == (1, 0, 1)
+
+
+def test_a_shard_that_kills_its_workers_is_given_up(predictor, tmp_path):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    for number in range(TRIES):
+        OutputFolder(str(tmp_path / "out")).publish(b"", f"{BEGUN}/{shard.name}/{number}")
+    assert "its worker died 5 times" in worker(predictor, tmp_path / "out").answer(shard)["problem"]
+
+
+def test_a_file_that_cannot_be_answered_is_reported(predictor, tmp_path):
+    (tmp_path / "in.csv").write_text("other\nx\n")
+    (shard,) = plan_shards(find_files(str(tmp_path / "in.csv")), 300)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert "no such column; there are: other" in about["problem"]
+    assert "in.csv" in about["problem"]
+    assert not (tmp_path / "out/_job/done").exists()
+
+
+def test_the_worker_refuses_another_model(predictor, tmp_path):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    settings = Settings(str(tmp_path / "model"), fingerprint="other")
+    about = ShardWorker(settings, str(tmp_path / "out")).answer(shard)
+    assert "is not the one that the job began with" in about["problem"]
+    settings = replace(settings, fingerprint=fingerprint_of(str(tmp_path / "model")), format="jsonl")
+    assert ShardWorker(settings, str(tmp_path / "out")).answer(shard)["rows"] == 1
+
+
+def test_the_fingerprint_is_of_the_content(predictor, tmp_path):
+    import shutil
+
+    shutil.copytree(tmp_path / "model", tmp_path / "copy")
+    assert fingerprint_of(str(tmp_path / "model")) == fingerprint_of(str(tmp_path / "copy"))
+    (tmp_path / "copy/config.json").write_text("{}")
+    assert fingerprint_of(str(tmp_path / "model")) != fingerprint_of(str(tmp_path / "copy"))
+
+
+def test_a_job_goes_on_only_with_the_same_input_and_settings(tmp_path):
+    output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
+    files = [SourceFile("file:///in.jsonl", 10, "today")]
+    shards = [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10), Shard(1, "file:///in.parquet", ROWS, 0, 5, 10)]
+    assert open_manifest(output, settings, files) is None
+    write_manifest(output, settings, files, shards)
+    assert open_manifest(output, settings, files) == shards
+    for changed, name in (
+        (replace(settings, fingerprint="2"), "model"),
+        (replace(settings, group_size=2), "group_size"),
+        (replace(settings, format="jsonl"), "format"),
+    ):
+        with pytest.raises(ValueError, match=f"was begun with another {name}; choose another output folder"):
+            open_manifest(output, changed, files)
+    for other in ([], [replace(files[0], size=11)], [replace(files[0], stamp="now")], [*files, *files]):
+        with pytest.raises(ValueError, match="another source"):
+            open_manifest(output, settings, other)
+
+
+@pytest.mark.parametrize(
+    ("source", "output"), [("in", "in"), ("in", "in/out"), ("in/a.jsonl", "in"), ("in/**", "in/o")]
+)
+def test_output_and_input_must_be_apart(source, output):
+    with pytest.raises(ValueError, match="lie within each other"):
+        _check_apart(source, output)
+
+
+@pytest.mark.parametrize(
+    ("source", "output"), [("in", "out"), ("in", "in2"), ("in/*.jsonl", "in/out"), ("in", "memory://in")]
+)
+def test_output_beside_the_input_is_fine(source, output):
+    _check_apart(source, output)
+
+
+def worker(predictor, output, format="jsonl"):
+    return ShardWorker(Settings("tiny", group_size=1, format=format), str(output), prepared=predictor)

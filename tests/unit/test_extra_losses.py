@@ -1,0 +1,127 @@
+"""The losses that a recipe can add, against their formulas; repetition for ensembling; and the calibration error."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from conftest import random_rows, tiny_encoder
+from datamux import multiplex
+from datamux.evaluate.quality import calibration_error, score
+from datamux.tasks.labels import Labels
+from datamux.train.extra_losses import EXTRA_LOSSES, key_penalty
+from datamux.train.losses import TaskObjective
+from datamux.train.recipe import parse_recipe
+from datamux.train.trainer import repeat_some
+
+N = 3
+
+
+def build(task="sequence-classification", **options):
+    torch.manual_seed(0)
+    return multiplex(tiny_encoder(), N, task=task, num_labels=4, **options).train()
+
+
+def step(model, objective, rows, labels):
+    model.objective = objective
+    loss = model(**rows, labels=labels).loss
+    loss.backward()
+    return float(loss.detach()), objective.metrics
+
+
+@pytest.mark.parametrize("task", ["sequence-classification", "token-classification"])
+def test_contrastive(task):
+    model, rows = build(task), random_rows(2 * N)
+    reads = model.mux.head.reads
+    encoded = model.encode(**rows)
+    z = model.mux.read_rows(encoded, reads)
+    states = torch.randn_like(z)
+    inputs = rows | {"labels": None}
+    found = EXTRA_LOSSES["contrastive"](model, encoded, inputs, states)
+    mask = rows["attention_mask"].bool()[:, : z.shape[1]]
+    cosines = F.cosine_similarity(z[mask].unsqueeze(1), states[mask].unsqueeze(0), dim=-1)
+    torch.testing.assert_close(found, F.cross_entropy(20 * cosines, torch.arange(len(cosines))), atol=1e-5, rtol=1e-4)
+    same = EXTRA_LOSSES["contrastive"](model, encoded, inputs, z.detach())
+    assert same < found, "states that agree are rewarded"
+    with pytest.raises(ValueError, match=r"set task\.teacher"):
+        EXTRA_LOSSES["contrastive"](model, encoded, inputs, None)
+
+
+def test_orthogonality():
+    model, rows = build(multiplexer="reversible", demultiplexer="reversible"), random_rows(2 * N)
+    encoded = model.encode(**rows)
+    found = EXTRA_LOSSES["orthogonality"](model, encoded, rows, None)
+    vectors = model.backbone.words(rows["input_ids"].view(2, N, 7))
+    small = model.mux.multiplexer.reduce(vectors)
+    present = rows["attention_mask"].bool().view(2, N, 7)
+    values = [
+        F.cosine_similarity(small[g, i, t], small[g, j, t], dim=0).abs()
+        for g in range(2)
+        for t in range(7)
+        for i in range(N)
+        for j in range(i)
+        if present[g, i, t] and present[g, j, t]
+    ]
+    torch.testing.assert_close(found, torch.stack(values).mean(), atol=1e-4, rtol=1e-3)
+    other = build()
+    with pytest.raises(ValueError, match="is for the reversible multiplexer"):
+        EXTRA_LOSSES["orthogonality"](other, other.encode(**rows), rows, None)
+
+
+def test_key_orthonormality():
+    assert float(key_penalty(torch.eye(4, 9))) == pytest.approx(0)
+    keys = torch.randn(3, 5)
+    pairs = [F.cosine_similarity(keys[i], keys[j], dim=0) ** 2 for i, j in ((0, 1), (0, 2), (1, 2))]
+    expected = torch.stack(pairs).mean() + ((keys.norm(dim=1) - 1) ** 2).mean()
+    torch.testing.assert_close(key_penalty(keys), expected)
+    model, rows = build(multiplexer="learned_hadamard"), random_rows(N)
+    found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
+    torch.testing.assert_close(found, key_penalty(model.mux.multiplexer.keys))
+    with pytest.raises(ValueError, match="gaussian_hadamard has none"):
+        EXTRA_LOSSES["key_orthonormality"](build(), None, rows, None)
+
+
+def test_weights_count_as_much_as_is_said():
+    model, rows, labels = build(multiplexer="learned_hadamard"), random_rows(2 * N), torch.arange(2 * N) % 4
+    model.eval()
+    for module in (model, model.mux):  # training mode for the objective, without dropout
+        module.training = True
+    before, _ = step(model, TaskObjective(alpha=0), rows, labels)
+    after, metrics = step(model, TaskObjective(alpha=0, extra_losses={"key_orthonormality": 0.5}), rows, labels)
+    assert after == pytest.approx(before + 0.5 * metrics["key_orthonormality"], rel=1e-5)
+
+
+def test_a_recipe_names_losses_that_exist():
+    assert parse_recipe({"task": {"extra_losses": {"contrastive": 1}}}).task.extra_losses == {"contrastive": 1}
+    with pytest.raises(ValueError, match=r"unknown loss in task.extra_losses 'contrast'.*Did you mean 'contrastive'"):
+        parse_recipe({"task": {"extra_losses": {"contrast": 1.0}}})
+    with pytest.raises(ValueError, match="must be a weight of at least 0, got -1"):
+        parse_recipe({"task": {"extra_losses": {"contrastive": -1}}})
+
+
+def test_repetition_fills_whole_groups_with_their_first_row():
+    torch.manual_seed(0)
+    ids = torch.arange(3000).unsqueeze(1)
+    batch = {"input_ids": ids, "labels": ids[:, 0]}
+    found = repeat_some(batch, N, 0.3)
+    assert torch.equal(found["input_ids"][:, 0], found["labels"])
+    groups = found["labels"].view(-1, N)
+    repeated = (groups == groups[:, :1]).all(1)
+    assert 0.25 < repeated.float().mean() < 0.35
+    assert torch.equal(groups[~repeated], batch["labels"].view(-1, N)[~repeated])
+    assert torch.equal(groups[:, 0], batch["labels"][::N])
+    incomplete = repeat_some({"input_ids": ids[:5]}, N, 1.0)["input_ids"][:, 0].tolist()
+    assert incomplete == [0, 0, 0, 3, 3]
+
+
+def test_the_calibration_error():
+    sure = np.log(np.array([[0.9, 0.1]] * 10))
+    assert calibration_error(sure, np.array([0] * 9 + [1])) == pytest.approx(0, abs=1e-9)
+    assert calibration_error(sure, np.zeros(10)) == pytest.approx(0.1)
+    both = np.concatenate([sure, np.log(np.array([[0.4, 0.6]] * 10))])
+    truth = np.array([0] * 10 + [0] * 10)  # the first ten are right with 0.9, the others wrong with 0.6
+    assert calibration_error(both, truth) == pytest.approx((0.1 + 0.6) / 2)
+    labels = Labels(("a", "b"), "single_label_classification")
+    assert score(both, truth, labels)["ece"] == pytest.approx(0.35)
+    tags = score(both.reshape(2, 10, 2), np.where(np.arange(20) < 10, 0, -100).reshape(2, 10), labels)
+    assert tags["ece"] == pytest.approx(0.1), "only words with a label count"

@@ -1,0 +1,119 @@
+"""The engine gives what the predictor gives: empty slots change nothing, repeats are averaged, pairs and spans work."""
+
+import pytest
+import torch
+
+from datamux.serve.engine import PredictorEngine, TooLong
+from datamux.serve.gears import Gear
+from serving import make_predictor, own_answers
+
+TEXTS = ["good film", "the plot was very bad .", "a film", "not good", "the film is very very good .", "bad", "paris"]
+ONE, FOUR = Gear("one", 1), Gear("four", 4)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return make_predictor(tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")
+
+
+def rows_of(engine, texts):
+    return [row for row, _ in engine.tokenise(texts)]
+
+
+def logits_of(predictor, texts, size):
+    return predictor.runtime.logits(predictor.texts.window(texts).rows.batch(range(len(texts))), size)
+
+
+def in_order(labels):
+    """The logits of an answer in the order of the labels."""
+    return torch.tensor([logit for _, logit in sorted(zip(labels.order, labels.logits, strict=True))])
+
+
+def test_single_texts_get_the_predictors_own_answers(classifier):
+    engine = PredictorEngine({"model": classifier})
+    found = engine.answer([[row] for row in rows_of(engine, TEXTS)], ONE)
+    for (answer,), expected in zip(found, own_answers(classifier, TEXTS), strict=True):
+        assert [classifier.names[label] for label in answer.order] == [one["label"] for one in expected]
+        assert answer.scores == pytest.approx([one["score"] for one in expected], abs=1e-5)
+
+
+def test_empty_slots_and_other_groups_change_nothing(classifier):
+    engine = PredictorEngine({"model": classifier})
+    rows = rows_of(engine, TEXTS)
+    groups = [rows[:4], rows[4:6], rows[6:]]
+    found = engine.answer(groups, FOUR)
+    assert [len(answers) for answers in found] == [4, 2, 1]
+    for texts, answers in zip((TEXTS[:4], TEXTS[4:6], TEXTS[6:]), found, strict=True):
+        expected = logits_of(classifier, texts, 4)  # the grouping itself leaves slots empty
+        torch.testing.assert_close(torch.stack([in_order(one) for one in answers]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_repeats_fill_a_group_and_are_averaged(classifier):
+    engine = PredictorEngine({"model": classifier}, fill="repeat")
+    rows = rows_of(engine, TEXTS)
+    found = engine.answer([rows[:4], rows[4:6]], FOUR)[1]
+    a, b = TEXTS[4:6]
+    every = logits_of(classifier, [a, b, a, b], 4)
+    expected = (every[:2] + every[2:]) / 2
+    torch.testing.assert_close(torch.stack([in_order(one) for one in found]), expected, atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="unknown fill 'twice'"):
+        PredictorEngine({"model": classifier}, fill="twice")
+
+
+def test_pairs_keep_their_segments(classifier):
+    engine = PredictorEngine({"model": classifier})
+    texts = [("good film", "bad plot"), "good film", ("the film", "was good")]
+    found = engine.answer([rows_of(engine, texts)], FOUR)[0]
+    expected = logits_of(classifier, texts, 3)
+    torch.testing.assert_close(torch.stack([in_order(one) for one in found]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_tagger_gives_spans_of_each_text(tagger):
+    engine = PredictorEngine({"model": tagger})
+    texts = ["anna lives in paris", ["anna", "works", "at", "acme"], "the film was good ."]
+    found = engine.answer([[row] for row in rows_of(engine, texts)], ONE)
+    expected = own_answers(tagger, texts)
+    assert any(expected)
+    for (answer,), spans in zip(found, expected, strict=True):
+        assert [(s["entity_group"], s["start"], s["end"]) for s in answer.spans] == [
+            (s["entity_group"], s["start"], s["end"]) for s in spans
+        ]
+        assert engine.predictor_answer(answer) == answer.spans
+
+
+def test_long_texts_are_cut_or_refused(classifier):
+    engine = PredictorEngine({"model": classifier})
+    long = "very " * 200 + "good"
+    (row,) = rows_of(engine, [long])
+    assert row.cut
+    assert len(row.ids) == classifier.texts.max_tokens
+    with pytest.raises(TooLong, match="more than 50 tokens; shorten it"):
+        engine.tokenise_uncut(["good", long])
+
+
+def test_logits_that_are_not_numbers_are_an_error(classifier, monkeypatch):
+    engine = PredictorEngine({"model": classifier})
+    monkeypatch.setattr(classifier.runtime, "logits", lambda batch, size: torch.full((1, 3), float("nan")))
+    with pytest.raises(ArithmeticError, match="not numbers"):
+        engine.answer([rows_of(engine, ["good"])], ONE)
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_scores_fit_the_kind_of_problem(tmp_path, problem):
+    predictor = make_predictor(tmp_path, problem_type=problem)
+    engine = PredictorEngine({"model": predictor})
+    ((answer,),) = engine.answer([rows_of(engine, ["good film"])], ONE)
+    logits = logits_of(predictor, ["good film"], 1)[0]
+    expected = logits.sigmoid() if problem != "regression" else logits
+    assert dict(zip(answer.order, answer.scores, strict=True)) == pytest.approx(
+        dict(enumerate(expected.tolist())), abs=1e-5
+    )
+    plain = engine.predictor_answer(answer)
+    assert [one["label"] for one in plain] == [
+        predictor.names[label] for label in answer.order if problem == "regression" or expected[label] > 0.5
+    ]
