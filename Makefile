@@ -3,24 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 demo: .venv/demo ## the main job, on this machine
 	@$(BIN)/datamux demo
 
-test: .venv/dev ## the whole default test suite, offline, on two cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: .venv/dev ## the default test suite, offline, on two cores: a few minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
 
-check: .venv/dev ## format, lint, types, import direction, generated pages, docs, the README's code
+test-slow: .venv/dev ## the tests that take long: compilers, other engines, full-width models, two machines
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m slow
+
+check: .venv/dev ## format, lint, types, import direction, generated pages, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python experiments/report.py --check
+	$(BIN)/python scripts/results.py --check
 	$(BIN)/python scripts/commands.py --check
 	$(BIN)/python scripts/pictures.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration/test_documents.py -k readme
 
 docs: .venv/dev ## write the generated pages and pictures, and build the documentation into site/
 	$(BIN)/python scripts/commands.py
@@ -30,9 +32,8 @@ docs: .venv/dev ## write the generated pages and pictures, and build the documen
 packages: .venv/dev ## build wheel and sdist, and try each extra in an empty environment: slow
 	$(BIN)/python scripts/packages.py
 
-results: .venv/dev ## write the models' cards and the result tables from the run records
-	$(BIN)/python experiments/cards.py
-	$(BIN)/python experiments/report.py
+results: .venv/dev ## write the models' cards, the result tables and the plots from the records
+	$(BIN)/python scripts/results.py
 
 format: .venv/dev ## format the code
 	$(BIN)/ruff format .
@@ -56,5 +57,5 @@ clean: ## remove what the commands above made
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	@touch $@
 
-.PHONY: help demo test check docs packages results format clean
+.PHONY: help demo test test-slow check docs packages results format clean
 .DEFAULT_GOAL := help

@@ -1,4 +1,4 @@
-"""Train a tiny multiplexed classifier on a csv, then answer three texts in one pass. No network, a few seconds."""
+"""Train a tiny multiplexed classifier on a csv file, then answer three texts in one pass. Offline, in a few seconds."""
 
 import csv
 import random
@@ -27,7 +27,7 @@ with TemporaryDirectory() as folder:
     model = datamux.multiplex(encoder, num_instances=3, id2label=dict(enumerate(WORDS))).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(200):
-        batch = chance.sample(rows, 96)  # who shares a pass changes from step to step
+        batch = chance.sample(rows, 96)  # other texts share a pass at every step
         inputs = tokenizer([row["text"] for row in batch], padding=True, return_tensors="pt")
         model(**inputs, labels=torch.tensor([[*WORDS].index(row["label"]) for row in batch])).loss.backward()
         optimiser.step()

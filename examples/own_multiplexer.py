@@ -1,4 +1,4 @@
-"""Write a multiplexer, give it a name, and see that slots need keys to be told apart."""
+"""Write your own multiplexer, register it under a name, and see why every slot needs a key of its own."""
 
 import torch
 from torch import Tensor, nn
@@ -33,4 +33,4 @@ for name in ("identity", "shift"):
         optimiser.zero_grad()
     labels = torch.randint(CLASSES, (999,))
     right = (model.eval()(centres[labels]).argmax(-1) == labels).float().mean()
-    print(f"{name}: {N} inputs a pass, {right:.0%} right")
+    print(f"{name}: {N} inputs per pass, {right:.0%} right")

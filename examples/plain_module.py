@@ -1,4 +1,4 @@
-"""Any nn.Module, no Hugging Face: one hidden layer answers 1, 2 and 4 inputs a pass. What does each cost?"""
+"""Multiplex any nn.Module, without Hugging Face: what does it cost to answer 1, 2 or 4 inputs per pass?"""
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ torch.manual_seed(0)
 centres = torch.randn(CLASSES, DIM)
 
 
-def some(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+def noisy_points(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Noisy points around five centres; the label is the centre."""
     labels = torch.randint(CLASSES, (rows,))
     return centres[labels] + torch.randn(rows, DIM), labels
@@ -26,10 +26,10 @@ for n in (1, 2, 4):
     )
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
     for _ in range(300):
-        x, labels = some(64 * n)
+        x, labels = noisy_points(64 * n)
         nn.functional.cross_entropy(model(x), labels).backward()
         optimiser.step()
         optimiser.zero_grad()
-    x, labels = some(2000)
+    x, labels = noisy_points(2000)
     right = (model.eval()(x).argmax(-1) == labels).float().mean()
-    print(f"{n} a pass: {len(x) // n} passes for {len(x)} inputs, {right:.1%} right")
+    print(f"{n} per pass: {len(x) // n} passes for {len(x)} inputs, {right:.1%} right")

@@ -1,4 +1,4 @@
-"""Train a tiny multiplexed tagger that finds names, and print the spans it finds in three texts of one pass."""
+"""Train a tiny multiplexed tagger that finds names, then print the names it finds in three texts in one pass."""
 
 import random
 from tempfile import TemporaryDirectory

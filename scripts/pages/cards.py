@@ -1,0 +1,208 @@
+"""The cards of the models in src/datamux/zoo, from the records. Trains and packs nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
+from datamux.reproduce.figures.titles import table
+from datamux.reproduce.records import committed, has_record
+from datamux.zoo import HOME
+
+CARDS = ("ner", "ner-plain", "sentiment", "sentiment-plain")
+TASKS = {"sentiment": "sst2", "ner": "conll2003"}
+ABOUT = {
+    "sentiment": (
+        "Is an English sentence negative or positive?",
+        "Trained on sentences and phrases of film reviews (SST-2); other kinds of text are further from what it knows. "
+        "It knows no neutral: every text is called one or the other. A model of word vectors without any layer scores "
+        "as much on these rows, and this one goes mostly by words, too: it may miss negation and irony.",
+    ),
+    "ner": (
+        "Names of persons, organisations, places and others in English text.",
+        "Trained on news of 1996 (CoNLL-2003); it has seen few of the names of today. "
+        "Capital letters count: it learned from text that has them. A name that it has not seen may be found and "
+        "called something else, a person an organisation for example.",
+    ),
+}
+LICENCES = {
+    "sst2": "SST-2: sentences of film reviews (Stanford Sentiment Treebank); we know of no licence for it",
+    "conll2003": "CoNLL-2003: Reuters news, available under an agreement for research use only",
+    "wikipedia_en": "English Wikipedia: CC BY-SA",
+}
+UNLABELLED = {  # what `reproduce/texts.py` makes
+    "": "the training rows of the task",
+    "sst2.txt": "the training rows of the task and phrases with some words replaced, which the teacher labelled",
+    "conll2003.txt": "the training rows of the task and sentences of Wikipedia, which the teacher labelled",
+}
+
+MEANS = " Above one text per pass, a score is the mean over {} random groupings, ± over them."
+SHARING = "\nAn answer depends a little on who shares its pass: never mix the texts of different customers."
+CARD = """---
+library_name: datamux
+license: apache-2.0
+language: en
+pipeline_tag: {tag}
+---
+# {name}
+
+{what} {millions} million parameters, {capacity}.
+
+```python
+import datamux
+
+predictor = datamux.load("{name}")
+answers = predictor(["Anna Smith moved to Paris and was delighted."])
+```
+
+{measurements}
+
+**Scores** are of {task} ({split}, {rows} rows), every row once, in {precision}, commit `{score_commit}`.{means}
+**Speed** is from texts to answers on the same rows, in fp32, on {machine}: the median of {speed_rounds} rounds,
+each model at its best batch size, commit `{time_commit}`.
+
+**Limits.** {limits}
+Texts are cut at {max_tokens} word pieces; there are no positions for more.{sharing}
+
+**Training.** From a retrieval warm-up on English Wikipedia, then on {rows_of}.
+The teacher: {encoder} fine-tuned on the task's rows. Measured as above, the teacher scores {teacher_score}.
+One seed ({seed}); {spent} on two CPU cores, and {teacher_minutes} for the teacher.
+`datamux reproduce packaged-models --data-dir DATA --encoder ENCODER` trains, packs and measures all four:
+DATA is the folder of the data sets, ENCODER that of {encoder}.
+Settings of the task: `recipe.json`. The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`; its word pieces
+are those in this folder, which an earlier run of it learned from Wikipedia.
+
+**Licences.** The weights are under Apache-2.0, which gives no rights in the data they were trained on:
+
+{licences}
+"""
+
+
+def card_files(name: str) -> dict[Path, str]:
+    """The files of a model's card, and what they should hold."""
+    file = HOME / name / "card.json"
+    card = make_card(name, json.loads(file.read_text())["parameters"])
+    return {file: json.dumps(card, indent=1) + "\n", HOME / name / "README.md": as_markdown(name, card)}
+
+
+def make_card(name: str, parameters: int) -> dict[str, Any]:
+    """From the record of the trained model, and from that of the packed model, whose scores are shown."""
+    what, limits = ABOUT[name.removesuffix("-plain")]
+    packed = committed(f"packaged-models/{name}")
+    (source,) = get_experiment(f"packaged-models/{name}").needs
+    record = committed(source)
+    results = packed["results"]
+    if (packed["task"], packed["splits"]) != (record["task"], record["splits"]):
+        raise ValueError(f"{name} was measured on other rows than {source}")
+    card = {
+        "what": what,
+        "task": record["task"],
+        "splits": record["splits"],
+        "metric": results[0]["metric"],
+        "rows": results[0]["rows"],
+        "num_instances": record["recipe"]["model"]["num_instances"],
+        "max_tokens": record["recipe"]["model"]["max_tokens"],
+        "parameters": parameters,
+        "scores": {str(row["group_size"]): row["score"] for row in results},
+        "spreads": {str(row["group_size"]): row["spread"] for row in results},
+        "groupings": {str(row["group_size"]): row["groupings"] for row in results},
+        "bf16": packed["evaluation"]["bf16"],
+        "commit": packed["commit"],
+        "limits": limits,
+        "training": {
+            "seed": record["recipe"]["run"]["seed"],
+            "stages": [
+                {"stage": part["stage"], "minutes": part["seconds"] / 60, "commit": part["provenance"]["commit"]}
+                for part in record["training"]
+            ],
+        },
+        "teacher": about_teacher(source),
+        "unlabelled": Path(record["recipe"]["task"].get("unlabelled", "")).name,
+        "data": [LICENCES[record["task"]], LICENCES[record["recipe"]["warmup"]["corpus"]]],
+    }
+    audit = {"audit": committed(f"audit/{name}")["headline"]} if audited(name) else {}
+    return card | audit | about_speed(name)
+
+
+def audited(name: str) -> bool:
+    """Whether there is a record of an audit: plain models mix nothing, and have none."""
+    return f"audit/{name}" in EXPERIMENTS and has_record(f"audit/{name}")
+
+
+def about_speed(name: str) -> dict[str, Any]:
+    """Texts per second at each group size, compared with the plain model's in the same rounds."""
+    measured = committed(f"distilled-frontier/{TASKS[name.removesuffix('-plain')]}")
+    which = "4 layers" if name.endswith("-plain") else "4 layers, mixed"
+    fields = {"texts_per_second": "rate", "ratio": "ratio", "lowest": "lowest", "highest": "highest"}
+    return {
+        "speed": {
+            str(row["group_size"]): {field: row[source] for field, source in fields.items()}
+            for row in measured["results"]
+            if row["model"] == which
+        },
+        "speed_commit": measured["commit"],
+        "speed_rounds": measured["evaluation"]["rounds"],
+        "hardware": measured["hardware"],
+    }
+
+
+def about_teacher(student: str) -> dict[str, Any]:
+    """Which encoder the teacher was made from, and what it scores on the same rows, from its own record."""
+    name = get_experiment(student).settings["task.teacher"].strip("{}")
+    measured = committed(name)
+    if measured["splits"] != committed(student)["splits"]:
+        raise ValueError(f"{name} was measured on other rows than {student}")
+    return {
+        "encoder": Path(measured["recipe"]["model"]["start"]).name,
+        "score": measured["results"][0]["score"],
+        "minutes": sum(part["seconds"] for part in measured["training"]) / 60,
+    }
+
+
+def as_markdown(name: str, card: dict[str, Any]) -> str:
+    mixed, teacher, training, machine = card["num_instances"] > 1, card["teacher"], card["training"], card["hardware"]
+    groupings = max(card["groupings"].values())
+    names = {"warmup": "the warm-up", "task": "the task"}
+    fields = {
+        "name": name,
+        "tag": "text-classification" if card["metric"] == "accuracy" else "token-classification",
+        "millions": f"{card['parameters'] / 1e6:.1f}",
+        "capacity": f"up to {card['num_instances']} texts per pass" if mixed else "one text per pass (plain)",
+        "measurements": "\n".join(_measurements(card)),
+        "split": " and ".join(card["splits"]),
+        "precision": "bf16" if card["bf16"] else "fp32",
+        "score_commit": _short(card["commit"]),
+        "means": MEANS.format(groupings) if groupings > 1 else "",
+        "machine": f"{machine['cores']} cores of an {machine['cpu']} ({machine['system']})",
+        "time_commit": _short(card["speed_commit"]),
+        "sharing": SHARING + (f"\n{card['audit']}" if "audit" in card else "") if mixed else "",
+        "rows_of": UNLABELLED[card["unlabelled"]],
+        "encoder": teacher["encoder"],
+        "teacher_score": f"{100 * teacher['score']:.1f}",
+        "teacher_minutes": f"{teacher['minutes']:.0f}",
+        "seed": training["seed"],
+        "spent": " and ".join(
+            f"{part['minutes']:.0f} minutes for {names[part['stage']]} (commit `{_short(part['commit'])}`)"
+            for part in training["stages"]
+        ),
+        "licences": "\n".join(f"- {data}" for data in card["data"]),
+    }
+    return CARD.format(**card | fields)
+
+
+def _measurements(card: dict[str, Any]) -> list[str]:
+    rows = []
+    for k, score in card["scores"].items():
+        speed = card["speed"][k]
+        spread = f" ± {100 * card['spreads'][k]:.1f}" if card["groupings"][k] > 1 else ""
+        ratio = f"{speed['ratio']:.1f}x ({speed['lowest']:.1f} to {speed['highest']:.1f})"
+        rows.append([k, f"{100 * score:.1f}{spread}", f"{speed['texts_per_second']:,.0f}", ratio])
+    return table(
+        ["texts per pass", card["metric"], "texts per second", "times the plain model (lowest to highest)"], rows
+    )
+
+
+def _short(commit: str) -> str:
+    """Seven letters; `+changes` stays, where the files were not quite those of the commit."""
+    name, plus, changes = commit.partition("+")
+    return name[:7] + plus + changes
