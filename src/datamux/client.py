@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -165,10 +166,9 @@ class Client:
     def _once(self, method: str, path: str, body: bytes | None) -> tuple[int, Any, bytes]:
         connection = self._idle_connection() or self._kind(self._host, self._port, timeout=self.timeout)
         try:
-            try:
+            # A server that refuses a long body answers before it has read all of it, and closes.
+            with suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, self._prefix + path, body, self._headers)
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # a server that refuses a long body answers before it has read all of it
             response = connection.getresponse()
             content = response.read()
         except BaseException:

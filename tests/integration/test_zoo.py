@@ -71,7 +71,8 @@ def test_a_card_says_how_it_was_measured_and_made(name):
     for speed in card["speed"].values():
         assert f"| {speed['texts_per_second']:,.0f} |" in page
     assert f"{card['hardware']['cores']} cores of an {card['hardware']['cpu']}" in page
-    assert ("mean over 3 random groupings" in page) == (card["num_instances"] > 1)
+    groupings = card["groupings"][str(card["num_instances"])]
+    assert (f"mean over {groupings} random groupings" in page) == (card["num_instances"] > 1)
     assert f"once, in {'bf16' if card['bf16'] else 'fp32'}, commit" in page
     assert f"One seed ({card['training']['seed']})" in page
     for part in card["training"]["stages"]:
