@@ -12,7 +12,7 @@ from datamux.reproduce.experiment import Experiment
 SIZES = (2, 5, 10)  # 60, 24 and 12 dimensions per instance; the paper's N = 20 and 40 have 38 and 19
 TASKS = {"sst2": 32, "conll2003": 40, "qqp": 40, "mnli": 48, "qnli": 48}  # the longest text in tokens
 STEPS = {"qqp": 1000, "mnli": 1000}  # pairs take longer to say anything
-EQUAL_COST = {4: 60, 9: 40}  # texts per pass -> the width of a plain network that costs as much per text
+EQUAL_COST = {4: 60, 9: 40, 16: 30}  # texts per pass -> the width of a plain network that costs as much per text
 TOKENIZER = {"model.tokenizer": "{mini-retrieval/plain}"}
 KEYS: dict[str, dict[str, Any]] = {
     "hadamard": {},
@@ -33,7 +33,7 @@ OURS: dict[str, Any] = {
     "model.pooling": "mean",
 }
 OUR_HEAD = {"conll2003": {"model.head_context": 2}}  # the head of a tagger sees its neighbours, plain or mixed
-OUR_SIZES = tuple(sorted({1, *SIZES, *EQUAL_COST}))
+OUR_SIZES = tuple(sorted({1, *SIZES, *(k for k in EQUAL_COST if k <= max(SIZES))}))
 OUR_WARMUP = {"warmup.objective": "all", "warmup.start_size": "auto", "warmup.elastic": 0.2, "warmup.groups": 16}
 OUR_TASK = {"task.objective": "all", "task.start_size": "auto", "task.elastic": 0.4}
 # Every part that we have, trained in our way.
@@ -54,8 +54,8 @@ def _as_paper(n: int, keys: str = "hadamard", demultiplexer: str = "index", shap
     return _warmup(f"{keys}-{demultiplexer}{shape}-n{n}", n, TOKENIZER | parts, (n,))
 
 
-def _ours(name: str, settings: dict[str, Any]) -> Experiment:
-    return _warmup(f"ours{name}-n10", 10, TOKENIZER | OURS | OUR_WARMUP | settings)
+def _ours(name: str, settings: dict[str, Any], n: int = 10) -> Experiment:
+    return _warmup(f"ours{name}-n{n}", n, TOKENIZER | OURS | OUR_WARMUP | settings)
 
 
 def _task(
@@ -92,17 +92,26 @@ def _plain(task: str, name: str = "", settings: dict[str, Any] = {}, seeds: tupl
     return _experiment(task, f"plain{name}", plain | new | settings, 1, seeds)
 
 
-def _our_task(task: str, seeds: tuple[int, ...] = (0,)) -> Experiment:
-    start = {"model.start": "{mini-retrieval/ours-n10}", "model.num_instances": 10, "model.max_tokens": TASKS[task]}
+def _without_warmup(task: str, n: int) -> Experiment:
+    """The paper's training from new weights: does it fail to converge, as the paper says?"""
+    settings = TOKENIZER | {"model.needs_start": False, "model.num_instances": n, "model.max_tokens": TASKS[task]}
+    return _experiment(task, f"hadamard-index-n{n}-no-warmup", settings, n, (0,), (n,))
+
+
+def _our_task(task: str, seeds: tuple[int, ...] = (0,), n: int = 10, sizes: tuple[int, ...] = OUR_SIZES) -> Experiment:
+    start = {"model.start": f"{{mini-retrieval/ours-n{n}}}", "model.num_instances": n, "model.max_tokens": TASKS[task]}
     teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5}
-    return _experiment(
-        task, "ours-n10", start | OURS | OUR_HEAD.get(task, {}) | OUR_TASK | teacher, 10, seeds, OUR_SIZES
-    )
+    parts = OURS | OUR_HEAD.get(task, {}) | OUR_TASK
+    return _experiment(task, f"ours-n{n}", start | parts | teacher, n, seeds, sizes)
 
 
 def _equally_cheap(task: str, hidden: int) -> Experiment:
-    """The rival of a mixed model that costs as much: narrower, plain, with the same head and teacher."""
-    teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5}
+    """The rival of a mixed model that costs as much: narrower, plain, with the same head and teacher.
+
+    It sees 128 rows per step, about as many as the mixed model. It has no retrieval warm-up, because it takes nothing
+    apart.
+    """
+    teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5, "task.groups": 128}
     shape = {"model.hidden": hidden, "model.heads": 5, "model.pooling": "mean"}
     return _plain(task, f"-ours-3l-{hidden}h", shape | OUR_HEAD.get(task, {}) | teacher, seeds=THREE)
 
@@ -112,6 +121,7 @@ ABLATED = ("sst2", "conll2003")  # the paper takes MNLI and NER, but MNLI says l
 WARMUPS = (
     _warmup("plain", 1, {"run.plain": True}),  # the paper's second baseline; the tokenizer is learned here
     _ours("", {}),
+    _ours("", {}, max(EQUAL_COST)),
     *(_as_paper(n, keys) for keys in KEYS for n in SIZES),
     *(_as_paper(n, keys, "mlp") for keys in ("hadamard", "ortho") for n in SIZES),
     *(_as_paper(n, shape=shape) for shape in SHAPES if shape for n in SIZES),
@@ -135,7 +145,9 @@ ABLATIONS = tuple(
     experiment
     for task in ABLATED
     for experiment in (
-        *(_task(task, n, demultiplexer="mlp") for n in SIZES),
+        *(_task(task, n, demultiplexer="mlp", seeds=THREE) for n in SIZES),  # the paper calls it unstable
+        *(_without_warmup(task, n) for n in SIZES),
+        _our_task(task, THREE, max(EQUAL_COST), (max(EQUAL_COST),)),
         *(_task(task, n, keys) for keys in ("learned", "binary") for n in SIZES),
         *(_task(task, n, shape=shape) for shape in SHAPES if shape for n in SIZES),
         *(_equally_cheap(task, hidden) for hidden in EQUAL_COST.values()),
