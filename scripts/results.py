@@ -20,9 +20,9 @@ from datamux.reproduce.completeness import problems
 from datamux.reproduce.figures import DERIVED, SECTIONS, can_draw
 from datamux.reproduce.figures.aims import image_aims
 from datamux.reproduce.figures.cluster import billion_lines, measured_lines
-from datamux.reproduce.figures.image_rows import image_table
 from datamux.reproduce.figures.quality import short_table
 from datamux.reproduce.figures.serving import guide_lines, soak_lines
+from datamux.reproduce.images.rows import image_table
 from datamux.reproduce.paper.pages import PARTS, claims_page, cost_page, part_page
 from datamux.reproduce.records import RESULTS, committed, has_record, records_of
 

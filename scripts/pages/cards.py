@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
-from datamux.reproduce.figures.titles import table
 from datamux.reproduce.records import committed, has_record
+from datamux.reproduce.tables import table
 from datamux.zoo import HOME
 
 CARDS = ("ner", "ner-plain", "sentiment", "sentiment-plain")

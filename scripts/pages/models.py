@@ -1,6 +1,6 @@
 """The models in the package: a table for the README, and a page of their cards."""
 
-from datamux.reproduce.figures.titles import TITLES, table
+from datamux.reproduce.tables import TITLES, table
 from datamux.zoo import HOME, shipped_models
 
 

@@ -12,12 +12,12 @@ from command_line import run as datamux
 from command_line import succeed
 from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
-from datamux.reproduce import image_runs
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
 from datamux.reproduce.experiment import narrowed
 from datamux.reproduce.figures import draw
-from datamux.reproduce.figures.image_rows import COLUMNS, RATE, RATIO, rows_of
-from datamux.reproduce.image_measurements import measure, pca_record, picture_record, speed_record, variance_shares
+from datamux.reproduce.images import runs as image_runs
+from datamux.reproduce.images.measurements import measure, pca_record, picture_record, speed_record, variance_shares
+from datamux.reproduce.images.rows import COLUMNS, RATE, RATIO, rows_of
 from datamux.reproduce.paper.claims import CLAIMS
 from datamux.reproduce.paper.figures import PAPER_FIGURES
 from datamux.reproduce.paper.verdict import Word

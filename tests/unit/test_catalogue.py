@@ -17,7 +17,7 @@ from datamux.reproduce.experiment import Experiment
 from datamux.reproduce.figures import DERIVED, SECTIONS
 from datamux.reproduce.figures.aims import DROPS, RETRIEVAL, SPEED
 from datamux.reproduce.figures.quality import IN_SHORT
-from datamux.reproduce.image_runs import Run
+from datamux.reproduce.images.runs import Run
 from datamux.reproduce.records import RESULTS, has_record, records_of
 from datamux.reproduce.runner import Runner
 from datamux.train.recipe import load_recipe

@@ -12,9 +12,11 @@ from datamux.cli.output import PLOTS
 from datamux.reproduce.catalogue import choose
 from datamux.reproduce.completeness import problems
 from datamux.reproduce.experiment import settings_of
-from datamux.reproduce.figures import draw, image_figure, image_rows
+from datamux.reproduce.figures import draw, image_figure
 from datamux.reproduce.figures.aims import image_aims
-from datamux.reproduce.figures.image_rows import (
+from datamux.reproduce.images import rows as image_rows
+from datamux.reproduce.images.measurements import TIMED, timed_series
+from datamux.reproduce.images.rows import (
     RATE,
     RATIO,
     image_table,
@@ -23,9 +25,8 @@ from datamux.reproduce.figures.image_rows import (
     speed_rows,
     without_accuracy,
 )
-from datamux.reproduce.figures.paper import STATED, Stated, stated_words
-from datamux.reproduce.image_measurements import TIMED, timed_series
-from datamux.reproduce.image_runs import VERSION
+from datamux.reproduce.images.runs import VERSION
+from datamux.reproduce.images.stated import STATED, Stated, stated_words
 
 FIGURES = {experiment.name: experiment for experiment in choose("mnist")}
 DATA = {"source": "MNIST", "train": 60_000, "test": 10_000}

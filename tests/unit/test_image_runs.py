@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from datamux.reproduce import image_runs
 from datamux.reproduce.catalogue import choose, get_experiment
 from datamux.reproduce.experiment import narrowed
-from datamux.reproduce.image_measurements import measure
-from datamux.reproduce.image_runs import VERSION, Run, finished, perform, perform_all, share_out
+from datamux.reproduce.images import runs as image_runs
+from datamux.reproduce.images.measurements import measure
+from datamux.reproduce.images.runs import VERSION, Run, finished, perform, perform_all, share_out
 from datamux.vision.digits import Images
 from datamux.vision.training import Protocol, train_on_images
 

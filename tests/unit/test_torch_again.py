@@ -6,10 +6,10 @@ from statistics import fmean, stdev
 import pytest
 import torch
 
-from datamux.reproduce import torch_again
-from datamux.reproduce.figures.image_rows import torch_again_table
+from datamux.reproduce.images import torch_again
+from datamux.reproduce.images.rows import torch_again_table
+from datamux.reproduce.images.torch_again import POINTS, native_runs, torch_again_record
 from datamux.reproduce.records import committed as committed_record
-from datamux.reproduce.torch_again import POINTS, native_runs, torch_again_record
 from datamux.vision.digits import Images
 
 PAGE = Path(__file__).parents[2] / "docs/vision.md"

@@ -12,7 +12,7 @@ from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose
 from datamux.reproduce.experiment import IMAGES, Experiment
 from datamux.reproduce.figures import DERIVED, SECTIONS, can_draw, draw
 from datamux.reproduce.figures.growth import draw_growth
-from datamux.reproduce.figures.image_rows import rows_of, select_rows, without_accuracy
+from datamux.reproduce.images.rows import rows_of, select_rows, without_accuracy
 from datamux.reproduce.paper.claims import CLAIMS, Claim
 from datamux.reproduce.paper.drawing import draw_paper_figure
 from datamux.reproduce.paper.figure import PaperFigure, Point, score_rows

@@ -9,10 +9,10 @@ from typing import Any
 
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.experiment import IMAGES, REFERENCE, Experiment, settings_of
-from datamux.reproduce.image_measurements import PICTURED, timed_series
-from datamux.reproduce.image_runs import VERSION
+from datamux.reproduce.images.measurements import PICTURED, timed_series
+from datamux.reproduce.images.runs import VERSION
+from datamux.reproduce.images.torch_again import POINTS
 from datamux.reproduce.records import Record
-from datamux.reproduce.torch_again import POINTS
 from datamux.vision.digits import MNIST
 
 DATA = {"source": MNIST, "train": 60_000, "test": 10_000}

@@ -18,7 +18,7 @@ from typing import Any
 from datamux.evaluate.records import read_record, write_record
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.experiment import ENCODER, IMAGES, REFERENCE, Experiment
-from datamux.reproduce.image_measurements import measure
+from datamux.reproduce.images.measurements import measure
 from datamux.reproduce.measurements import MEASUREMENTS
 from datamux.reproduce.packing import pack
 from datamux.reproduce.records import RESULTS, Record

@@ -6,7 +6,6 @@ from datamux.reproduce.catalogue.control import CONTROL
 from datamux.reproduce.catalogue.distilled import DISTILLED
 from datamux.reproduce.catalogue.frontiers import FRONTIERS
 from datamux.reproduce.catalogue.mini import MINI
-from datamux.reproduce.catalogue.mnist import MNIST
 from datamux.reproduce.catalogue.packaged import PACKAGED
 from datamux.reproduce.catalogue.paper import PAPER
 from datamux.reproduce.catalogue.pretrained import PRETRAINED
@@ -16,6 +15,7 @@ from datamux.reproduce.catalogue.successors import SUCCESSORS
 from datamux.reproduce.catalogue.texts import TEXTS
 from datamux.reproduce.catalogue.your_file import YOUR_FILE
 from datamux.reproduce.experiment import Experiment
+from datamux.reproduce.images.catalogue import MNIST
 
 TRAINED = (MINI, PAPER, MNIST, SCRATCH, PRETRAINED, DISTILLED, YOUR_FILE, SUCCESSORS, ABLATIONS)
 AREAS = (*TRAINED, CONTROL, FRONTIERS, PACKAGED, SPEED, TEXTS)

@@ -1,8 +1,8 @@
 """The ablations: short runs that differ from the first in one thing each, the best first."""
 
 from datamux.reproduce.figures.quality import shown_name
-from datamux.reproduce.figures.titles import minutes, table
 from datamux.reproduce.records import Groups
+from datamux.reproduce.tables import minutes, table
 
 ABOUT = {
     "warmup-ablation": (

@@ -2,10 +2,10 @@
 
 from statistics import fmean
 
-from datamux.reproduce.figures.image_rows import rows_of
 from datamux.reproduce.figures.quality import scores
-from datamux.reproduce.figures.titles import missed, paragraphs, table
+from datamux.reproduce.images.rows import rows_of
 from datamux.reproduce.records import Groups, Record, records_of
+from datamux.reproduce.tables import missed, paragraphs, table
 from datamux.vision.networks import ImageNetwork
 
 RETRIEVAL = {"scratch-n20": {10: 99.5, 20: 99.0}, "scratch-n40-2l-512h-more": {20: 99.0, 40: 97.0}}

@@ -5,8 +5,8 @@ from typing import Any
 
 from datamux.evaluate.plots import shape_title, speed_title
 from datamux.evaluate.speed_table import speed_table
-from datamux.reproduce.figures.titles import paragraphs, table
 from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.tables import paragraphs, table
 
 PARTS = ("mixing", "encoder", "demultiplexer", "head", "plain")  # of a pass
 Table = tuple[str, str, list[str], list[list[Any]]]  # its title, a sentence about it, titles of columns, rows

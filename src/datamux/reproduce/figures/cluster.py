@@ -1,8 +1,8 @@
 """Files on a cluster: the measured runs, and what a billion texts cost by the model of cost."""
 
 from datamux.cluster.cost import billion_table, efficiency_of, measured_table
-from datamux.reproduce.figures.titles import table
 from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.tables import table
 
 
 def cluster_section(groups: Groups) -> list[str]:

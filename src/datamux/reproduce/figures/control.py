@@ -1,8 +1,8 @@
 """Which models read their mixture: the score as it is, and with each row's neighbour's part of the mixture."""
 
 from datamux.reproduce.catalogue import get_experiment
-from datamux.reproduce.figures.titles import TITLES, paragraphs, table
 from datamux.reproduce.records import Groups, committed
+from datamux.reproduce.tables import TITLES, paragraphs, table
 
 ABOUT = paragraphs(
     "## Is the mixture read?",

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 
 from datamux.evaluate.frontier import Point, mark_best
-from datamux.reproduce.figures.titles import TITLES, table
 from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.tables import TITLES, table
 
 RIVALS = {  # by how their names begin
     "small 4L": "The small models of 4L/256H are trained from scratch; they are older, and worse, than the models that "

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from datamux.evaluate.plots import pyplot_without_window, save_figure
-from datamux.reproduce.figures.titles import paragraphs, table
 from datamux.reproduce.records import Groups, Record, records_of
+from datamux.reproduce.tables import paragraphs, table
 
 ABOUT = paragraphs(
     "## How training time grows with the group size",

@@ -1,7 +1,7 @@
 """Tables of the anchors, of the paper's construction, and of the audits."""
 
-from datamux.reproduce.figures.titles import paragraphs, table
 from datamux.reproduce.records import Groups
+from datamux.reproduce.tables import paragraphs, table
 
 
 def rows_section(title: str, groups: Groups) -> list[str]:

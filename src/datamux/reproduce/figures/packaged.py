@@ -1,7 +1,7 @@
 """What the models in the package score, in the precision in which they run. Their cards say more."""
 
-from datamux.reproduce.figures.titles import table
 from datamux.reproduce.records import Groups
+from datamux.reproduce.tables import table
 
 
 def packaged_section(groups: Groups) -> list[str]:

@@ -7,8 +7,8 @@ from collections import defaultdict
 from statistics import fmean, pstdev
 
 from datamux.reproduce.catalogue import get_experiment
-from datamux.reproduce.figures.titles import TITLES, minutes, table
 from datamux.reproduce.records import Groups, Record, records_of
+from datamux.reproduce.tables import TITLES, minutes, table
 
 SIZES = (1, 2, 5, 10, 20, 40)
 # The rows of the README's table: what a reader calls a model -> its experiment.

@@ -1,7 +1,7 @@
 """Servers under rising load: the tables of each record."""
 
-from datamux.reproduce.figures.titles import table
 from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.tables import table
 from datamux.serve.load.table import Table, profile_table, summary_table, tables
 
 

@@ -6,8 +6,8 @@ Every score is shown beside what it costs: how many layers of the encoder run fo
 from statistics import fmean, pstdev
 
 from datamux.reproduce.catalogue.successors import CUT, METHODS, PLAIN, SIZES, TASKS, Method
-from datamux.reproduce.figures.titles import TITLES, minutes, paragraphs, table
 from datamux.reproduce.records import Groups, Record, recorded_by_name
+from datamux.reproduce.tables import TITLES, minutes, paragraphs, table
 
 NOT_RUN = "not run yet"
 ABOUT = paragraphs(

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from datamux.reproduce.paper import image_rules, rules
+from datamux.reproduce.images import rules as image_rules
+from datamux.reproduce.paper import rules
 from datamux.reproduce.paper.verdict import Verdict
 
 Part = Literal["results", "analysis", "theory", "images", "appendix"]

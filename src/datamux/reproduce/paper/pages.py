@@ -1,10 +1,10 @@
 """Pages of the documentation about the paper: a table of all claims, and one page per part in the paper's order."""
 
-from datamux.reproduce.figures.titles import paragraphs, table
 from datamux.reproduce.paper.claims import CLAIMS
 from datamux.reproduce.paper.cost import errors_of, fitted
 from datamux.reproduce.paper.figure import PaperFigure, Row
 from datamux.reproduce.paper.figures import PAPER_FIGURES
+from datamux.reproduce.tables import paragraphs, table
 
 PARTS = {
     "results": "Main results (Section 4.2)",

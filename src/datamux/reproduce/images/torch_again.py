@@ -11,7 +11,7 @@ from typing import Any
 from datamux.evaluate.records import make_record
 from datamux.reproduce.catalogue import choose
 from datamux.reproduce.experiment import Series
-from datamux.reproduce.image_runs import Run, finished, perform_all
+from datamux.reproduce.images.runs import Run, finished, perform_all
 from datamux.reproduce.records import committed
 from datamux.vision.digits import Images
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
-from datamux.reproduce.figures.image_rows import rows_of
-from datamux.reproduce.image_measurements import COMPONENTS
+from datamux.reproduce.images.measurements import COMPONENTS
+from datamux.reproduce.images.rows import rows_of
 
 
 def draw_variance(record: dict[str, Any]) -> Any:

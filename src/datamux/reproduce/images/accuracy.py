@@ -8,10 +8,10 @@ it.
 from math import log, nan
 from typing import Any
 
-from datamux.reproduce.figures import image_panels as panels
-from datamux.reproduce.figures.image_rows import accuracy_rows
-from datamux.reproduce.figures.paper import Stated, stated
-from datamux.reproduce.image_measurements import ACCURACY
+from datamux.reproduce.images import panels
+from datamux.reproduce.images.measurements import ACCURACY
+from datamux.reproduce.images.rows import accuracy_rows
+from datamux.reproduce.images.stated import Stated, stated
 from datamux.vision.networks import ImageNetwork
 
 STEP = 0.045  # of a doubling of N: neighbouring series stand this far apart, so that their bars can be told apart,

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from datamux.reproduce.figures import image_panels as panels
-from datamux.reproduce.figures.image_rows import RATE, speed_rows, without_accuracy
-from datamux.reproduce.image_measurements import ACCURACY, PLAIN, timed_series
+from datamux.reproduce.images import panels
+from datamux.reproduce.images.measurements import ACCURACY, PLAIN, timed_series
+from datamux.reproduce.images.rows import RATE, speed_rows, without_accuracy
 
 Rows = list[dict[str, Any]]
 

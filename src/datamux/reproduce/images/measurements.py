@@ -13,8 +13,8 @@ from datamux.evaluate.records import make_record
 from datamux.evaluate.timing import Contender, Work, compare_speed
 from datamux.reproduce.catalogue import get_experiment
 from datamux.reproduce.experiment import Experiment, Series, settings_of
-from datamux.reproduce.image_runs import VERSION, Progress, Run, build_all, finished, one_thread, perform_all, trained
-from datamux.reproduce.torch_again import torch_again_record
+from datamux.reproduce.images.runs import VERSION, Progress, Run, build_all, finished, one_thread, perform_all, trained
+from datamux.reproduce.images.torch_again import torch_again_record
 from datamux.vision.digits import Images
 from datamux.vision.training import slots_of
 

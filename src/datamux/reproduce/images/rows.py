@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from statistics import fmean, median, pstdev, stdev
 
 from datamux.errors import check_choice
-from datamux.reproduce.figures.paper import stated_value, stated_words
-from datamux.reproduce.figures.titles import table
-from datamux.reproduce.image_measurements import ACCURACY, TIMED
+from datamux.reproduce.images.measurements import ACCURACY, TIMED
+from datamux.reproduce.images.stated import stated_value, stated_words
 from datamux.reproduce.records import Groups, Record, committed, has_record
+from datamux.reproduce.tables import table
 
 COLUMNS = ("series", "n", "metric", "value", "spread", "seeds", "paper")
 RATE, RATIO = "images per second", "times the plain network's"

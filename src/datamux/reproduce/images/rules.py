@@ -1,6 +1,6 @@
 """The rules for the paper's claims about images, from the records of MNIST."""
 
-from datamux.reproduce.figures.image_rows import rows_of
+from datamux.reproduce.images.rows import rows_of
 from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, rule
 from datamux.reproduce.records import committed, has_record
 
