@@ -47,7 +47,7 @@ def suits_cpu_mixing(backbone: Backbone, multiplexer: Multiplexer, x: Tensor) ->
 
 def mix_on_cpu(mux: Mixing, x: Tensor, token_mask: Tensor | None, extra: dict[str, Tensor]) -> Mixture:
     """The same as `mux.embed_and_mix`, in pieces that stay in the cache."""
-    if mux.demultiplexer.prefix_length(x.shape[1]):
+    if type(mux.demultiplexer).add_prefix is not Demultiplexer.add_prefix:  # it adds something before mixing
         return _mix_a_few_groups_at_a_time(mux, x, token_mask, extra)
     mixture = _add_slot_by_slot(mux.backbone, mux.multiplexer, x, token_mask, extra)
     return mixture, None if token_mask is None else token_mask.any(1)

@@ -135,11 +135,9 @@ class Multiplexed(nn.Module):
 
     def answer_groups(self, x: Tensor, token_mask: Tensor | None = None, **extra: Tensor) -> Tensor:
         """Groups (b n l) -> the head's answer for each instance: (b n ...)."""
-        return self.answer_states(self.encode_groups(x, token_mask, **extra), x.shape[1], token_mask)
-
-    def encode_groups(self, x: Tensor, token_mask: Tensor | None = None, **extra: Tensor) -> Tensor:
-        """Mix groups (b n l) and run the network once per group: (b p+l d)."""
-        return self.backbone.encode_mixture(*self.mix_groups(x, token_mask, **extra), x.shape[1])
+        slots = x.shape[1]
+        states = self.backbone.encode_mixture(*self.mix_groups(x, token_mask, **extra), slots)
+        return self.answer_states(states, slots, token_mask)
 
     def mix_groups(self, x: Tensor, token_mask: Tensor | None = None, **extra: Tensor) -> tuple[Tensor, Tensor | None]:
         """Groups (b n l) -> their mixtures (b p+l d), and where any instance of the group has a token (b p+l)."""

@@ -17,6 +17,8 @@ from datamux import (
     build_multiplexer,
     multiplex,
 )
+from datamux.backbones.transformer import TransformerBackbone
+from datamux.demultiplexers.gate import GateDemultiplexer
 from datamux.multiplexers.hadamard import Hadamard
 
 N = 3
@@ -93,6 +95,37 @@ def test_inference_uses_a_multiplexer_of_ones_own(kind, demux, monkeypatch):
         torch.testing.assert_close(found, model.mux.multiplexer(vectors, mask))
         other, _ = build("gaussian_hadamard", demux).mux.mix_groups(ids, rows["attention_mask"][:N].bool().unsqueeze(0))
     assert (found - other).abs().max() > 1e-3, "this multiplexer must be told from its parent"
+
+
+class Doubled(TransformerBackbone):
+    """Changes what embedding gives, but not the table of words."""
+
+    def embed(self, x, mask, **extra):
+        return 2 * super().embed(x, mask, **extra)
+
+
+class Louder(GateDemultiplexer):
+    """Changes the vectors before they are mixed, without a prefix."""
+
+    def add_prefix(self, x, mask):
+        return 3 * x, mask
+
+
+@pytest.mark.parametrize(
+    ("backbone", "demux", "factor"), [(Doubled, GateDemultiplexer, 2), (TransformerBackbone, Louder, 3)]
+)
+def test_inference_uses_a_backbone_or_a_demultiplexer_of_ones_own(backbone, demux, factor):
+    def mixture(backbone, demux, gradients):
+        torch.manual_seed(0)
+        model = Multiplexed(backbone(tiny_encoder()), build_multiplexer("sign", N, 24), demux(N, 24))
+        rows = random_rows(2 * N)
+        ids, mask = (rows[name].view(2, N, -1) for name in ("input_ids", "attention_mask"))
+        with torch.set_grad_enabled(gradients):
+            return model.mix_groups(ids, mask.bool())[0].detach()
+
+    inference = mixture(backbone, demux, False)
+    torch.testing.assert_close(inference, mixture(backbone, demux, True))
+    torch.testing.assert_close(inference, factor * mixture(TransformerBackbone, GateDemultiplexer, False))
 
 
 def test_a_multiplexer_must_say_how_it_mixes():

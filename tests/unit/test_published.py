@@ -72,7 +72,7 @@ def test_each_step(mux, demux, tmp_path):
     mixture = reference.mix(weights, vectors, mux)
     close(model.mux.mix_groups(groups, mask)[0][0], mixture)
     states = reference.run_encoder(weights, mixture)
-    close(model.mux.encode_groups(groups, mask)[0], states)
+    close(model.mux.backbone.encode_mixture(*model.mux.mix_groups(groups, mask), groups.shape[1])[0], states)
     for reads, positions in (("first", [N if demux == "index" else 0]), ("all", range(len(states) - 5, len(states)))):
         z = model.mux.demultiplexer(states.unsqueeze(0), N, reads)[0]
         for i in range(N):

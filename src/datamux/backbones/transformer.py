@@ -57,8 +57,9 @@ class TransformerBackbone(Backbone):
     @property
     def table(self) -> Tensor | None:
         words = self.words
-        plain = type(words) is nn.Embedding and words.max_norm is None  # a subclass may also scale
-        return words.weight if plain and not self.embeds_deeply else None
+        looks_up = type(words) is nn.Embedding and words.max_norm is None  # a subclass may also scale
+        looks_up = looks_up and type(self).embed is TransformerBackbone.embed
+        return words.weight if looks_up and not self.embeds_deeply else None
 
     def embed(self, x: Tensor, mask: Tensor | None, **extra: Tensor) -> Tensor:
         vectors: Tensor = x if x.is_floating_point() else self.words(x)
