@@ -10,7 +10,7 @@ from typing import Any
 from datamux.reproduce.experiment import Experiment
 
 SIZES = (2, 5, 10)  # 60, 24 and 12 dimensions per instance; the paper's N = 20 and 40 have 38 and 19
-TASKS = {"sst2": 32, "conll2003": 40, "qqp": 40, "mnli": 48, "qnli": 48}  # the longest text in tokens
+LONGEST_TEXT = {"sst2": 32, "conll2003": 40, "qqp": 40, "mnli": 48, "qnli": 48}  # in tokens
 STEPS = {"qqp": 1000, "mnli": 1000}  # pairs take longer to say anything
 EQUAL_COST = {4: 60, 9: 40, 16: 30}  # texts per pass -> the width of a plain network that costs as much per text
 TOKENIZER = {"model.tokenizer": "{mini-retrieval/plain}"}
@@ -72,7 +72,7 @@ def _task(
     warmup = f"{keys}-{demultiplexer}{shape}-n{n}"
     parts = KEYS[keys] | SHAPES[shape] | ({} if demultiplexer == "index" else {"model.demultiplexer": demultiplexer})
     settings = {"model.start": f"{{mini-retrieval/{warmup}}}", "model.num_instances": n, **parts}
-    settings |= {"model.max_tokens": TASKS[task]} | ({"model.new_demultiplexer": True} if published else {})
+    settings |= {"model.max_tokens": LONGEST_TEXT[task]} | ({"model.new_demultiplexer": True} if published else {})
     name = warmup + "-published" * published
     return _experiment(task, name, settings, n, seeds, (n,))
 
@@ -87,31 +87,34 @@ def _experiment(
 
 def _plain(task: str, name: str = "", settings: dict[str, Any] = {}, seeds: tuple[int, ...] = (0,)) -> Experiment:  # noqa: B006
     """The paper's baseline: the same encoder, one text per pass."""
-    plain = {"run.plain": True, "task.alpha": 0.0, "task.groups": 64, "model.max_tokens": TASKS[task]}
+    plain = {"run.plain": True, "task.alpha": 0.0, "task.groups": 64, "model.max_tokens": LONGEST_TEXT[task]}
     new = {} if "model.start" in settings else TOKENIZER | {"model.needs_start": False}
     return _experiment(task, f"plain{name}", plain | new | settings, 1, seeds)
 
 
 def _without_warmup(task: str, n: int) -> Experiment:
     """The paper's training from new weights: does it fail to converge, as the paper says?"""
-    settings = TOKENIZER | {"model.needs_start": False, "model.num_instances": n, "model.max_tokens": TASKS[task]}
+    new = TOKENIZER | {"model.needs_start": False}
+    settings = new | {"model.num_instances": n, "model.max_tokens": LONGEST_TEXT[task]}
     return _experiment(task, f"hadamard-index-n{n}-no-warmup", settings, n, (0,), (n,))
 
 
 def _our_task(task: str, seeds: tuple[int, ...] = (0,), n: int = 10, sizes: tuple[int, ...] = OUR_SIZES) -> Experiment:
-    start = {"model.start": f"{{mini-retrieval/ours-n{n}}}", "model.num_instances": n, "model.max_tokens": TASKS[task]}
+    start = {"model.start": f"{{mini-retrieval/ours-n{n}}}"}
+    start |= {"model.num_instances": n, "model.max_tokens": LONGEST_TEXT[task]}
     teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5}
     parts = OURS | OUR_HEAD.get(task, {}) | OUR_TASK
     return _experiment(task, f"ours-n{n}", start | parts | teacher, n, seeds, sizes)
 
 
-def _equally_cheap(task: str, hidden: int) -> Experiment:
+def _equally_cheap(task: str, k: int, hidden: int) -> Experiment:
     """The rival of a mixed model that costs as much: narrower, plain, with the same head and teacher.
 
-    It sees 128 rows per step, about as many as the mixed model. It has no retrieval warm-up, because it takes nothing
-    apart.
+    It sees about as many rows per step as the mixed model, which has 16 groups. It has no retrieval warm-up, because it
+    takes nothing apart.
     """
-    teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5, "task.groups": 128}
+    rows = 128 if k <= max(SIZES) else 256
+    teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5, "task.groups": rows}
     shape = {"model.hidden": hidden, "model.heads": 5, "model.pooling": "mean"}
     return _plain(task, f"-ours-3l-{hidden}h", shape | OUR_HEAD.get(task, {}) | teacher, seeds=THREE)
 
@@ -130,7 +133,7 @@ WARMUPS = (
 )
 MIXED = tuple(
     experiment
-    for task in TASKS
+    for task in LONGEST_TEXT
     for experiment in (
         _plain(task, seeds=THREE),
         _plain(task, "-ours", {"model.pooling": "mean"} | OUR_HEAD.get(task, {}), seeds=THREE),
@@ -150,7 +153,7 @@ ABLATIONS = tuple(
         _our_task(task, THREE, max(EQUAL_COST), (max(EQUAL_COST),)),
         *(_task(task, n, keys) for keys in ("learned", "binary") for n in SIZES),
         *(_task(task, n, shape=shape) for shape in SHAPES if shape for n in SIZES),
-        *(_equally_cheap(task, hidden) for hidden in EQUAL_COST.values()),
+        *(_equally_cheap(task, k, hidden) for k, hidden in EQUAL_COST.items()),
         *(_plain(task, f"-3l-{hidden}h", {"model.hidden": hidden}) for hidden in (12, 24, 60, 240)),
         *(_plain(task, f"-{layers}l-120h", {"model.layers": layers}) for layers in (0, 1, 2, 6)),
     )

@@ -7,7 +7,8 @@ from datamux.reproduce.paper.measured_figures import MEASURED_FIGURES
 from datamux.reproduce.paper.text_figures import TEXT_FIGURES
 
 ORDER = (
-    *("tasks", "retrieval-accuracy", "throughput", "heads", "smaller-models", "indices", "anchors", "theory"),
+    *("tasks", "retrieval-accuracy", "throughput", "warm-up"),
+    *("heads", "smaller-models", "indices", "anchors", "theory"),
     *("seeds", "keys", "mlp-demultiplexer", "sizes", "memory-overhead", "equal-cost", "cost-model"),
 )
 _FOUND = {figure.name: figure for figure in (*TEXT_FIGURES, *MEASURED_FIGURES, COST_FIGURE)}
