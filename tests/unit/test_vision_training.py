@@ -181,3 +181,16 @@ def test_wrong_settings_are_named():
         Protocol(epochs=0)
     with pytest.raises(ValueError, match=r"backbone 'cmm'.*cnn"):
         ImageNetwork("cmm", "ortho")
+
+
+def test_a_corrected_network_knows_its_published_one():
+    published = ImageNetwork("cnn", "nonlinear_8x_as_published")
+    assert ImageNetwork("cnn", "nonlinear_8x").corrects(published)
+    for other in (
+        published,
+        ImageNetwork("cnn", "nonlinear"),  # other maps
+        ImageNetwork("cnn", "tiles_8x"),
+        ImageNetwork("cnn", "nonlinear_8x", tanh_readout=False),
+    ):
+        assert not other.corrects(published)
+    assert not ImageNetwork("cnn", "nonlinear_8x").corrects(ImageNetwork("cnn", "nonlinear_8x"))

@@ -170,11 +170,11 @@ def training_of(folder: Path) -> dict[str, Any]:
 def mark_best(points: Sequence[Point]) -> list[Point]:
     """Mark each point that is on the frontier."""
 
-    def is_beaten(point: Point) -> bool:
-        at_least = [other for other in points if other.ratio >= point.ratio and other.score >= point.score]
-        return any((other.ratio, other.score) != (point.ratio, point.score) for other in at_least)
+    def is_best(point: Point) -> bool:
+        no_worse = [other for other in points if other.ratio >= point.ratio and other.score >= point.score]
+        return all((other.ratio, other.score) == (point.ratio, point.score) for other in no_worse)
 
-    return [replace(point, best=not is_beaten(point)) for point in points]
+    return [replace(point, best=is_best(point)) for point in points]
 
 
 def recommend(points: Sequence[Point], max_drop: float) -> Point:

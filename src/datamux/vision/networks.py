@@ -10,7 +10,7 @@ tanh after the readout are settings.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from datamux.demultiplexers import build_demultiplexer
 from datamux.errors import check_choice
 from datamux.model import Multiplexed
-from datamux.multiplexers import IMAGE_MULTIPLEXERS, build_multiplexer
+from datamux.multiplexers import IMAGE_MULTIPLEXERS, MULTIPLEXERS, build_multiplexer
 
 Backbone = Literal["mlp", "cnn"]
 WIDTHS = {"mlp": (100, 20), "cnn": (84, 84)}  # the width of the backbone's output, and of the demultiplexer's
 CLASSES = 10
+REGISTERED = MULTIPLEXERS | IMAGE_MULTIPLEXERS
 
 
 class DigitMlp(nn.Sequential):
@@ -113,5 +114,31 @@ class ImageNetwork:
     @property
     def maps(self) -> int:
         """How many times as large as one image the mixture is."""
-        default = getattr(IMAGE_MULTIPLEXERS.get(self.multiplexer), "keywords", {}).get("maps", 1)
-        return int(self.multiplexer_options.get("maps", default))
+        return int(self._options.get("maps", 1))
+
+    @property
+    def published(self) -> bool:
+        """Whether the multiplexer does what the published code does where that is a slip."""
+        return bool(self._options.get("published", False))
+
+    @property
+    def multiplexer_class(self) -> Any:
+        registered = REGISTERED[self.multiplexer]
+        return getattr(registered, "func", registered)
+
+    def corrects(self, other: "ImageNetwork") -> bool:
+        """Whether the other network does what the published code does, and this one is the same without the slip."""
+        corrected = {**other._options, "published": False}
+        return (
+            other.published
+            and self.multiplexer_class is other.multiplexer_class
+            and {"published": False, **self._options} == corrected
+            and replace(self, multiplexer="", multiplexer_options={})
+            == replace(other, multiplexer="", multiplexer_options={})
+        )
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """All options of the multiplexer: those that its registered name stands for, and those given here."""
+        preset = getattr(REGISTERED.get(self.multiplexer), "keywords", {})
+        return {**preset, **self.multiplexer_options}

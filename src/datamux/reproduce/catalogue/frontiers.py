@@ -39,6 +39,16 @@ MODELS = {
     "banking77": _cut("banking77", two="-longer-lr-2e-4"),
     "conll2003": _cut("conll2003", "-longer", "-longer") | _small("conll2003") | ONLY_WORDS["conll2003"],
 }
+SMALL = (
+    "The small models of 4L/256H are trained from scratch; they are older, and worse, than the models that are in the "
+    "package now."
+)
+ONE_LAYER = "1L/64H is a plain model with the same teacher."
+WITHOUT_LAYERS = (
+    "`words alone` is the mean of word vectors and a head, without any layer; a plain 4L/256H is its teacher."
+)
+# What a reader of the table should know about its small models.
+NOTES = {"sst2": (SMALL, ONE_LAYER, WITHOUT_LAYERS), "banking77": (), "conll2003": (SMALL, WITHOUT_LAYERS)}
 FRONTIERS = (
     *(
         Experiment("frontier", task, "frontier", settings=models, task=task, groupings=2, options=ENGINES)

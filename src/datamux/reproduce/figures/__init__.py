@@ -10,21 +10,22 @@ from typing import Any
 from datamux.evaluate.plots import draw_frontier, draw_speed, save_figure
 from datamux.reproduce.figures.ablations import ablation_section
 from datamux.reproduce.figures.aims import quality_aims, speed_aims
+from datamux.reproduce.figures.audits import audit_section
 from datamux.reproduce.figures.benchmarks import breakdown_section, memory_section, speed_section
 from datamux.reproduce.figures.cluster import cluster_section
 from datamux.reproduce.figures.control import control_section
 from datamux.reproduce.figures.frontiers import distilled_frontier_section, frontier_section
 from datamux.reproduce.figures.growth import growth_section
-from datamux.reproduce.figures.measured import audit_section, rows_section
 from datamux.reproduce.figures.packaged import packaged_section
 from datamux.reproduce.figures.quality import quality_section
 from datamux.reproduce.figures.serving import serving_section, soak_section
+from datamux.reproduce.figures.stored_rows import rows_section
 from datamux.reproduce.figures.successors import successors_section
-from datamux.reproduce.images.accuracy import draw_accuracy
-from datamux.reproduce.images.picture import draw_picture
+from datamux.reproduce.images.draw_accuracy import draw_accuracy
+from datamux.reproduce.images.draw_picture import draw_picture
+from datamux.reproduce.images.draw_speed import draw_image_speed
+from datamux.reproduce.images.draw_variance import draw_variance
 from datamux.reproduce.images.rows import image_lines
-from datamux.reproduce.images.speed import draw_image_speed
-from datamux.reproduce.images.variance import draw_variance
 from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import TITLES
 from datamux.serve.load.plot import draw_serve

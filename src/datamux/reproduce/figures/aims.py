@@ -96,7 +96,7 @@ def speed_aims(groups: Groups) -> list[str]:
     measured = records_of("speed")
     for name, aims in SPEED.items():
         for row in measured[name][0]["results"]:
-            if row["group_size"] in aims and row["name"].startswith("gate"):
+            if row["group_size"] in aims and row["about"]["demultiplexer"] == "gate":
                 k, aim, ratio = row["group_size"], aims[row["group_size"]], row["ratio"]
                 spread = f"{ratio:.2f}x ({row['lowest']:.2f} to {row['highest']:.2f})"
                 verdict = "about N" if ratio > k else missed(100 * (1 - ratio / aim), 1, "%")

@@ -3,30 +3,21 @@
 from dataclasses import asdict
 
 from datamux.evaluate.frontier import Point, mark_best
+from datamux.reproduce.catalogue.frontiers import NOTES
 from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import TITLES, table
-
-RIVALS = {  # by how their names begin
-    "small 4L": "The small models of 4L/256H are trained from scratch; they are older, and worse, than the models that "
-    "are in the package now.",
-    "small 1L": "1L/64H is a plain model with the same teacher.",
-    "words alone": "`words alone` is the mean of word vectors and a head, without any layer; a plain 4L/256H is its "
-    "teacher.",
-}
 
 
 def frontier_section(groups: Groups) -> list[str]:
     """Everything beside a pretrained encoder that is cut to fewer layers."""
     lines = []
     for task, (record,) in groups.items():
-        names = [r["model"] for r in record["results"]]
-        rivals = [about for start, about in RIVALS.items() if any(name.startswith(start) for name in names)]
         about = [
             "Everything ran in one process, in turn, from texts to answers, each model at its best batch size. A star: "
             "nothing else is both faster and better.",
             "Models named after a number of layers are one pretrained encoder with its upper layers cut off, "
             "fine-tuned with the same teacher.",
-            *rivals,
+            *NOTES[task],
             "int8 is ONNX Runtime's dynamic quantisation.",
         ]
         lines += _section(f"Should you use it? {TITLES[task]}", about, record, f"frontier-{task}.png")

@@ -54,7 +54,7 @@ def quality_section(figure: str, groups: Groups) -> list[str]:
 
 def _rivals(record: Record) -> tuple[str, str]:
     """Models with the same family and task are compared."""
-    return record["family"], record["task"].removesuffix("-test")
+    return record["family"], record["task"]
 
 
 def shown_name(record: Record) -> str:

@@ -1,6 +1,6 @@
 """What image plots share: one panel per backbone, one more for mixtures larger than one image, and the colours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from datamux.evaluate.plots import pyplot_without_window
@@ -31,25 +31,29 @@ def panel_grid(networks: Iterable[ImageNetwork], rows: int, height: float) -> tu
     return figure, grid, panels
 
 
-def looks(names: list[str]) -> dict[str, dict[str, Any]]:
-    """A colour for every series of a panel, none twice. A published version is dashed and hollow, in the colour of the
-    corrected one.
+def looks(networks: Mapping[str, ImageNetwork]) -> dict[str, dict[str, Any]]:
+    """A colour for every series of a panel. A published version is dashed and hollow, in the colour of the corrected
+    one if that is in the panel too.
     """
-    families = list(dict.fromkeys(name.removesuffix("_as_published") for name in names))
-    colours = pyplot_without_window().get_cmap("tab10" if len(families) <= 10 else "tab20").colors
+    families = {
+        name: next((other for other, network in networks.items() if network.corrects(published)), name)
+        for name, published in networks.items()
+    }
+    order = list(dict.fromkeys(families.values()))
+    colours = pyplot_without_window().get_cmap("tab10" if len(order) <= 10 else "tab20").colors
     return {
         name: {
-            "color": colours[families.index(name.removesuffix("_as_published"))],
-            "linestyle": "--" if name.endswith("_as_published") else "-",
-            "markerfacecolor": "white" if name.endswith("_as_published") else None,
+            "color": colours[order.index(families[name])],
+            "linestyle": "--" if network.published else "-",
+            "markerfacecolor": "white" if network.published else None,
         }
-        for name in names
+        for name, network in networks.items()
     }
 
 
-def label_of(series: str) -> str:
-    """The name of a series in a legend; the panel says the backbone."""
-    return series.removeprefix("mlp ").removeprefix("cnn ").replace("_", " ")
+def label_of(series: str, network: ImageNetwork) -> str:
+    """The name of a series in a legend, without the backbone, which the title of the panel says."""
+    return series.removeprefix(f"{network.backbone} ").replace("_", " ")
 
 
 def show_sizes(axes: Any, sizes: Iterable[int]) -> None:

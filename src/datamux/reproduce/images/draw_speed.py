@@ -5,6 +5,7 @@ from typing import Any
 from datamux.reproduce.images import panels
 from datamux.reproduce.images.measurements import ACCURACY, PLAIN, timed_series
 from datamux.reproduce.images.rows import RATE, speed_rows, without_accuracy
+from datamux.vision.networks import ImageNetwork
 
 Rows = list[dict[str, Any]]
 
@@ -18,10 +19,10 @@ def draw_image_speed(record: dict[str, Any]) -> Any:
     for column, panel in enumerate(shown_panels):
         panel_rows = [row for row in rows if panels.panel_of(networks[row["series"]]) == panel]
         plain = _plain_rate(rows, panel[0])
-        _draw_rates(grid[0][column], panel_rows, plain)
+        _draw_rates(grid[0][column], panel_rows, networks, plain)
         panels.show_sizes(grid[0][column], {row["n"] for row in rows})
         if halves == 2:
-            _draw_scores(grid[1][column], panel_rows, plain)
+            _draw_scores(grid[1][column], panel_rows, networks, plain)
         panels.legend_below(grid[-1][column], of=grid[0][column])
     for axes in grid.flat:
         axes.grid(alpha=0.3, which="both")
@@ -39,20 +40,20 @@ def _plain_rate(rows: Rows, backbone: str) -> float | None:
     return next((row["value"] for row in rows if (row["series"], row["n"], row["metric"]) == plain), None)
 
 
-def _draw_rates(axes: Any, rows: Rows, plain: float | None) -> None:
-    for name, look in panels.looks(list(dict.fromkeys(row["series"] for row in rows))).items():
+def _draw_rates(axes: Any, rows: Rows, networks: dict[str, ImageNetwork], plain: float | None) -> None:
+    for name, look in panels.looks({row["series"]: networks[row["series"]] for row in rows}).items():
         points = _points(rows, name, RATE)
         values, spreads = ([row[key] for row in points.values()] for key in ("value", "spread"))
         figure, _, series = name.partition(": ")
-        label = f"{panels.label_of(series)} ({figure.removeprefix('mnist-')})"
+        label = f"{panels.label_of(series, networks[name])} ({figure.removeprefix('mnist-')})"
         axes.errorbar(list(points), values, spreads, label=label, **look, **panels.BARS)
     if plain is not None:
         axes.axhline(plain, color="gray", linestyle=":", label="the plain network", zorder=0)
     axes.set_yscale("log")
 
 
-def _draw_scores(axes: Any, rows: Rows, plain: float | None) -> None:
-    for name, look in panels.looks(list(dict.fromkeys(row["series"] for row in rows))).items():
+def _draw_scores(axes: Any, rows: Rows, networks: dict[str, ImageNetwork], plain: float | None) -> None:
+    for name, look in panels.looks({row["series"]: networks[row["series"]] for row in rows}).items():
         rates, scores = (_points(rows, name, metric) for metric in (RATE, ACCURACY))
         points = [(n, rates[n]["value"], scores[n]["value"]) for n in rates if n in scores]
         axes.plot([rate for _, rate, _ in points], [score for *_, score in points], **look, **panels.LINE)

@@ -35,7 +35,7 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
         panel_rows = [row for row in lines if panels.panel_of(networks[row["series"]]) == panel]
         panels.show_sizes(axes, sizes)
         axes.set_xlim(0.8 * sizes[0], 1.25 * sizes[-1])
-        _draw_panel(record, panel_rows, sizes, axes)
+        _draw_panel(record, panel_rows, networks, sizes, axes)
         plain = _plain(rows, networks, panel)
         if plain is not None:
             axes.axhline(plain, color="gray", linestyle=":", label=f"one image per pass: {plain:.1f}", zorder=0)
@@ -45,16 +45,24 @@ def draw_accuracy(record: dict[str, Any]) -> Any:
     return figure
 
 
-def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], sizes: list[int], axes: Any) -> None:
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    step = min(STEP, WIDEST / max(1, len(names)))
-    for number, (name, look) in enumerate(panels.looks(names).items()):
-        aside = 2 ** (step * (number - (len(names) - 1) / 2))
+def _draw_panel(
+    record: dict[str, Any],
+    rows: list[dict[str, Any]],
+    networks: dict[str, ImageNetwork],
+    sizes: list[int],
+    axes: Any,
+) -> None:
+    shown = {row["series"]: networks[row["series"]] for row in rows}
+    step = min(STEP, WIDEST / max(1, len(shown)))
+    for number, (name, look) in enumerate(panels.looks(shown).items()):
+        aside = 2 ** (step * (number - (len(shown) - 1) / 2))
         points = {row["n"]: row for row in rows if row["series"] == name}
         line = [n for n in sizes if min(points) <= n <= max(points)]  # broken where a size between was not run
         values, spreads = ([points[n][key] if n in points else nan for n in line] for key in ("value", "spread"))
         places = [n * aside for n in line]
-        axes.errorbar(places, values, spreads, label=panels.label_of(name), elinewidth=1, **look, **panels.BARS)
+        axes.errorbar(
+            places, values, spreads, label=panels.label_of(name, shown[name]), elinewidth=1, **look, **panels.BARS
+        )
         slots = [(r["n"], 100 * slot) for r in record["results"] if r["series"] == name for slot in r["slots"]]
         dots = [(n * aside * 2 ** (-step / 3), slot) for n, slot in slots]
         axes.scatter(*zip(*dots, strict=True), s=6, color=look["color"], alpha=0.4, linewidths=0)
@@ -62,7 +70,7 @@ def _draw_panel(record: dict[str, Any], rows: list[dict[str, Any]], sizes: list[
             said = stated(record, name, n)
             if said is not None:
                 _draw_stated(axes, said, n * aside, row["value"], look["color"], step)
-        if name == "identity" and max(points) > 1:
+        if shown[name].multiplexer == "identity" and max(points) > 1:
             axes.plot(sizes, [100 / n for n in sizes], color="black", lw=0.7, ls=(0, (1, 3)), label="1/N")
 
 
@@ -76,7 +84,7 @@ def _draw_stated(axes: Any, said: Stated, x: float, ours: float, colour: Any, st
         fill = "white" if said.of else colour
         axes.plot([x], [said.value], mark, color=fill, mec="black", markersize=MARK_SIZES[mark], zorder=5)
     if said.of:
-        name = f"the paper's {panels.label_of(said.of)}"
+        name = f"the paper's {said.of.replace('_', ' ')}"
         low, high = map(log, axes.get_xlim())
         right = log(x) - low < 0.75 * (high - low)  # there is room for it on that side
         place = {"xytext": (9 if right else -9, -3), "ha": "left" if right else "right"}
