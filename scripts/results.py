@@ -23,7 +23,7 @@ from datamux.reproduce.figures.cluster import billion_lines, measured_lines
 from datamux.reproduce.figures.quality import short_table
 from datamux.reproduce.figures.serving import guide_lines, soak_lines
 from datamux.reproduce.images.rows import image_table
-from datamux.reproduce.paper.pages import PARTS, claims_page, cost_page, part_page
+from datamux.reproduce.paper.pages import OWN_PAGES, claims_page, cost_page, part_page
 from datamux.reproduce.records import RESULTS, committed, has_record, records_of
 
 ROOT = DOCS.parent
@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> int:
         (DOCS / "vision.md", vision_page),
         (DOCS / "paper.md", claims_page),
         (DOCS / "paper-cost.md", cost_page),
-        *((DOCS / f"paper-{part}.md", lambda part=part: part_page(part)) for part in PARTS if part != "images"),
+        *((DOCS / f"paper-{part}.md", lambda part=part: part_page(part)) for part in OWN_PAGES),
         (DOCS / "guides" / "serving.md", serving_page),
         (DOCS / "scale.md", scale_page),
         (DOCS / "guides" / "successors.md", successors_page),

@@ -100,7 +100,7 @@ def _without_warmup(task: str, n: int) -> Experiment:
 
 
 def _our_task(task: str, seeds: tuple[int, ...] = (0,), n: int = 10, sizes: tuple[int, ...] = OUR_SIZES) -> Experiment:
-    start = {"model.start": f"{{mini-retrieval/ours-n{n}}}"}
+    start: dict[str, Any] = {"model.start": f"{{mini-retrieval/ours-n{n}}}"}
     start |= {"model.num_instances": n, "model.max_tokens": LONGEST_TEXT[task]}
     teacher = {"task.teacher": f"{{mini-{task}/plain-ours}}", "task.distill_logits": 0.5}
     parts = OURS | OUR_HEAD.get(task, {}) | OUR_TASK

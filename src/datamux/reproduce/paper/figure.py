@@ -6,11 +6,11 @@ seeds, if a figure does not say otherwise.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 from datamux.reproduce.catalogue import EXPERIMENTS
-from datamux.reproduce.records import Record, has_record, recorded
+from datamux.reproduce.records import Record, recorded
 
 COLUMNS = ("series", "n", "metric", "value", "spread", "seeds", "paper")
 Row = dict[str, Any]
@@ -40,16 +40,27 @@ class PaperFigure:
     x: str = "texts per pass (N)"
 
     @property
+    def records(self) -> tuple[int, int]:
+        """How many of its records are in the package, of how many; each seed has a record of its own."""
+        needed = [EXPERIMENTS[name] for name in self.experiments]
+        return sum(len(recorded(e)) for e in needed), sum(len(e.recorded_seeds) for e in needed)
+
+    @property
     def record(self) -> str:
         """Whether its records are in the package: yes, in part, or no."""
-        found = [has_record(name) for name in self.experiments]
-        return "yes" if all(found) else "in part" if any(found) else "no"
+        found, needed = self.records
+        return "yes" if found == needed else "in part" if found else "no"
 
 
 def row(
     series: str, n: int, metric: str, value: float, spread: float = 0.0, seeds: int = 1, paper: float | None = None
 ) -> Row:
     return dict(zip(COLUMNS, (series, n, metric, value, spread, seeds, paper), strict=True))
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """The standard deviation that a few seeds show; 0 for a single one."""
+    return stdev(values) if len(values) > 1 else 0.0
 
 
 def score_rows(points: Sequence[Point], given: Mapping[str, list[Record]] | None = None) -> list[Row]:
@@ -62,7 +73,7 @@ def score_rows(points: Sequence[Point], given: Mapping[str, list[Record]] | None
         scores = [100 * r["score"] for r in results if r["group_size"] == k]
         if scores:
             rows.append(
-                row(point.series, point.n, point.metric, fmean(scores), pstdev(scores), len(scores), point.paper)
+                row(point.series, point.n, point.metric, fmean(scores), spread_of(scores), len(scores), point.paper)
             )
     return rows
 

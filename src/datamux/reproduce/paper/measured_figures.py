@@ -1,13 +1,14 @@
 """The paper's figures of speed, memory, indices, anchors and theory, from the records of those measurements."""
 
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.catalogue.mini import SIZES
-from datamux.reproduce.paper.figure import PaperFigure, Row, row
+from datamux.reproduce.paper.figure import PaperFigure, Row, row, spread_of
+from datamux.reproduce.paper.text_figures import INDEXED_PAPER, PAPER
 from datamux.reproduce.records import recorded
 
 SPEEDS = {"12L/768H": "12l-768h", "12L/384H": "12l-384h", "4L/768H": "4l-768h"}
@@ -15,8 +16,8 @@ STATED = {("12L/768H", 20): 11.0, ("12L/768H", 40): 18.0, ("12L/384H", 20): 25.0
 TIMES = "times the throughput of the plain 12L/768H"
 SPREAD, BY_CHANCE = "best index minus worst, points", "best index minus worst that chance gives, points"
 INDEXED = {
-    "Hadamard, as the paper says, SST-2": {n: f"mini-sst2/hadamard-index-n{n}" for n in SIZES},
-    "Hadamard, as the paper says, MNLI": {n: f"mini-mnli/hadamard-index-n{n}" for n in SIZES},
+    INDEXED_PAPER: {n: f"mini-sst2/hadamard-index-n{n}" for n in SIZES},
+    f"{PAPER}, MNLI": {n: f"mini-mnli/hadamard-index-n{n}" for n in SIZES},
     "ours, SST-2": dict.fromkeys(SIZES, "mini-sst2/ours-n10"),
     "ours, 4L/256H, SST-2": dict.fromkeys((2, 5, 10, 20), "sst2/scratch-n20"),
 }
@@ -39,7 +40,7 @@ def throughput_rows() -> list[Row]:
             demultiplexer, k = result["about"]["demultiplexer"], result["group_size"]
             series = f"{shape}, {demultiplexer or 'plain'}"
             like_the_paper = demultiplexer == "index" or shape != "12L/768H"
-            spread = pstdev([ratio * result["rate"] / result["ratio"] / base for ratio in result["ratios"]])
+            spread = spread_of([ratio * result["rate"] / result["ratio"] / base for ratio in result["ratios"]])
             paper = STATED.get((shape, k)) if like_the_paper else None
             rows.append(row(series, k, TIMES, result["rate"] / base, spread, 1, paper))
     return rows
@@ -49,8 +50,11 @@ def memory_rows() -> list[Row]:
     rows = []
     for series, name in {"index (the paper's)": "12l-768h-index", "gate (ours)": "12l-768h"}.items():
         record = _record(f"memory/{name}")
-        for result in record["results"] if record else ():
-            paper = 4.0 if result["group_size"] == 40 and name.endswith("index") else None
+        if record is None:
+            continue
+        prefix = record["settings"]["demultiplexer"] == "index"
+        for result in record["results"]:
+            paper = 4.0 if result["group_size"] == 40 and prefix else None
             spread = (result.get("highest", result["ratio"]) - result.get("lowest", result["ratio"])) / 2
             rows.append(
                 row(series, result["group_size"], "times the memory at N = 1", result["ratio"], spread, 1, paper)
@@ -67,7 +71,7 @@ def index_rows() -> list[Row]:
             slots = [[100 * s for s in r["slots"] if s is not None] for r in found]
             if slots:
                 apart = [max(some) - min(some) for some in slots]
-                rows.append(row(series, n, SPREAD, fmean(apart), pstdev(apart), len(apart)))
+                rows.append(row(series, n, SPREAD, fmean(apart), spread_of(apart), len(apart)))
                 rows.append(row(series, n, BY_CHANCE, fmean(_chance(r) for r in found), 0.0, len(slots)))
     return rows
 

@@ -22,6 +22,9 @@ MIXED, AS_CHEAP = "mixed, full width", "plain, as cheap"
 METRICS = {"sst2": "SST-2 accuracy", "conll2003": "CoNLL-2003 F1", "qqp": "QQP accuracy"}
 METRICS |= {"mnli": "MNLI accuracy", "qnli": "QNLI accuracy"}
 RETRIEVAL = "retrieval accuracy"
+INDEXED_PAPER = f"{PAPER}, SST-2"
+PAPER_KEYS = {"index": ("hadamard", "ortho", "learned", "binary"), "mlp": ("hadamard", "ortho")}
+PAPER_WARMUPS = tuple(f"{keys}, {part}" for part, some in PAPER_KEYS.items() for keys in some)
 
 
 def _task_points(task: str) -> Iterator[Point]:
@@ -45,11 +48,9 @@ def _task_points(task: str) -> Iterator[Point]:
 
 def _retrieval_points() -> Iterator[Point]:
     stated = {20: 100.0}  # "nearly 100 % for up to 20 instances"
-    for keys in ("hadamard", "ortho", "learned", "binary"):
-        for n in SIZES:
-            yield Point(f"{keys}, index", n, RETRIEVAL, f"mini-retrieval/{keys}-index-n{n}")
-    for keys in ("hadamard", "ortho"):
-        yield from (Point(f"{keys}, mlp", n, RETRIEVAL, f"mini-retrieval/{keys}-mlp-n{n}") for n in SIZES)
+    for part in PAPER_WARMUPS:
+        name = part.replace(", ", "-")
+        yield from (Point(part, n, RETRIEVAL, f"mini-retrieval/{name}-n{n}") for n in SIZES)
     for part in ("", *OUR_MULTIPLEXERS, *OUR_DEMULTIPLEXERS):
         name = f"ours, {part}" if part else OURS
         experiment = f"mini-retrieval/ours{'-' * bool(part)}{part}-n10"
