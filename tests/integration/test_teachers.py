@@ -180,7 +180,7 @@ def test_a_classifier_with_other_labels_is_no_teacher(tmp_path, tokenizer, caplo
 
 def test_an_encoder_is_no_teacher_of_a_task(tmp_path):
     tiny_encoder().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="made as BertModel, the task needs ModelForSequenceClassification"):
+    with pytest.raises(ValueError, match="saved as BertModel, and the task needs a model for SequenceClassification"):
         load_teacher(str(tmp_path), tf.AutoModelForSequenceClassification, Labels(("bad", "good")))
 
 

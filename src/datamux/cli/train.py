@@ -122,12 +122,11 @@ def recipe_for(start: str | None = None, override: Sequence[str] = ()) -> str:
 
     Whoever sets the size of the network wants a new one, trained from scratch.
     """
-    from datamux.hub.loading import load_config
+    from datamux.hub.loading import is_classifier, load_config
     from datamux.train.build import is_ours
 
     if start is None:
         resized = any(setting.startswith(f"model.{size}=") for setting in override for size in SIZES)
         return YOUR_FILE if resized else FROM_THE_PACKAGE
     config = load_config(start)
-    classifier = any("Classification" in name for name in config.architectures or ())
-    return YOUR_FILE if is_ours(config) or classifier else FROM_PRETRAINED
+    return YOUR_FILE if is_ours(config) or is_classifier(config) else FROM_PRETRAINED

@@ -109,12 +109,22 @@ def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
 
 
 def tags_tokens(model: PreTrainedModel | PreTrainedConfig) -> bool:
-    """Whether a model gives one label per token rather than one per text. It also takes a saved model's configuration.
+    """Whether a model, or the one with this configuration, gives one label per token rather than one per text."""
+    return is_made_for(model, "TokenClassification")
+
+
+def is_classifier(config: PreTrainedConfig) -> bool:
+    """Whether a configuration is that of a saved classifier, of texts or of tokens."""
+    return is_made_for(config, "SequenceClassification") or is_made_for(config, "TokenClassification")
+
+
+def is_made_for(model: PreTrainedModel | PreTrainedConfig, purpose: str) -> bool:
+    """Whether a model is of a class for this purpose, such as "TokenClassification" or "SequenceClassification".
 
     A configuration names the class that its model was saved as. Without such a name, the answer is False.
     """
     classes = [type(model).__name__] if isinstance(model, PreTrainedModel) else model.architectures or []
-    return any(name.endswith("ForTokenClassification") for name in classes)
+    return any(name.endswith(f"For{purpose}") for name in classes)
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:

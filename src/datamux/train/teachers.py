@@ -19,7 +19,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from datamux.demultiplexers.base import mean_over_own_tokens
 from datamux.hub.frozen import plain_inputs
-from datamux.hub.loading import label_names, load_config, load_model, load_tokenizer
+from datamux.hub.loading import is_made_for, label_names, load_config, load_model, load_tokenizer
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
 from datamux.tasks.examples import Examples
@@ -61,7 +61,7 @@ def can_teach(name: str, labels: Labels, kind: str) -> bool:
     """Whether a model is a plain classifier (of the kind "sequence" or "token") with these labels."""
     config = load_config(name)
     plain = not is_ours(config) or config.num_instances == 1
-    if not plain or not (config.architectures or [""])[0].endswith(f"For{kind.title()}Classification"):
+    if not plain or not is_made_for(config, f"{kind.title()}Classification"):
         return False
     known = label_names(config)
     if label_order(known, labels.names) is None:
@@ -114,10 +114,12 @@ def check_label_order(name: str, labels: Labels) -> None:
 def check_teacher(name: str, auto: Any, labels: Labels) -> PreTrainedConfig:
     """The configuration of a teacher, which must be made for the task and have the same `labels`, in any order."""
     config = load_config(name)
-    made_for = (config.architectures or ["nothing"])[0]
-    needed = auto.__name__.removeprefix("Auto")
-    if not made_for.endswith(needed.removeprefix("Model")):
-        raise ValueError(f"{name} cannot be the teacher: it was made as {made_for}, the task needs {needed}")
+    purpose = auto.__name__.removeprefix("AutoModelFor")
+    if not is_made_for(config, purpose):
+        saved_as = (config.architectures or ["a model of unknown class"])[0]
+        raise ValueError(
+            f"{name} cannot be the teacher: it was saved as {saved_as}, and the task needs a model for {purpose}"
+        )
     order_of(config, labels)
     return config
 

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from datamux.backbones.halves import LAYERS
-from datamux.hub.loading import load_config, load_tokenizer
+from datamux.hub.loading import is_classifier, load_config, load_tokenizer
 from datamux.hub.words import WordsConfig
 from datamux.train.build import is_ours
 from datamux.zoo import find_model
@@ -59,10 +59,8 @@ def find_encoder(name: str | None) -> Encoder:
     encoder = config.backbone_config if is_ours(config) else config
     if isinstance(encoder, WordsConfig) or not hasattr(encoder, "num_hidden_layers"):
         raise ValueError(f"{name} has no layers, so it cannot be the reference: name a pretrained encoder")
-    classifier = any("Classification" in made for made in config.architectures or ())
-    return Encoder(
-        str(find_model(name)), classifier, encoder.num_hidden_layers, encoder.hidden_size, encoder.model_type
-    )
+    sizes = (encoder.num_hidden_layers, encoder.hidden_size, encoder.model_type)
+    return Encoder(str(find_model(name)), is_classifier(config), *sizes)
 
 
 def longest_text(texts: list[Any], tokenizer: PreTrainedTokenizerBase, limit: int) -> int:
