@@ -18,8 +18,9 @@ from datamux.grouping import check_group_size
 from datamux.inference.journal import STDIN, claimed, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
-from datamux.inference.writing import OUTPUTS, write_parquet, write_rows
+from datamux.inference.writing import write_parquet, write_rows
 from datamux.tasks.files import (
+    SUFFIXES,
     BadFile,
     Row,
     header_of,
@@ -32,7 +33,7 @@ from datamux.tasks.files import (
 
 PREFIX = "predicted_"
 SHOWN = 5  # this many bad rows are reported at the end
-INPUTS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
+INPUTS = (".txt", *SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ class _Job:
     def check(self) -> None:
         """Report every mistake that can be found before the first answer."""
         source, output, text = self.source, self.output, self.text
-        if output.suffix.lower() not in OUTPUTS:
-            raise ValueError(f"the output must end in {', '.join(OUTPUTS)}, got {str(output)!r}")
+        if output.suffix.lower() not in SUFFIXES:
+            raise ValueError(f"the output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
         if source.resolve() in [file.resolve() for file in (output, journal_of(output), errors_of(output))]:
             raise ValueError(f"{source} would be written over; choose another output file than {output}")
         if self.group_size is not None:

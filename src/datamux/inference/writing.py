@@ -10,7 +10,6 @@ from typing import IO, Any
 from datamux.tasks.files import Row
 
 logger = logging.getLogger(__name__)
-OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> None:
