@@ -121,15 +121,10 @@ class Multiplexed(nn.Module):
         slots = encoded.grouping.slots
         return encoded.grouping.ungroup(self.answer_states(encoded.states, slots, encoded.token_mask))
 
-    def read_rows(self, encoded: Encoded, reads: Reads, columns: Tensor | None = None) -> Tensor:
-        """Each row's vectors at the positions that `reads` asks for: (i r d). `columns` keeps only these tokens."""
-        slots = encoded.grouping.slots
-        states, token_mask = encoded.states, encoded.token_mask
-        if columns is not None:
-            p = self.demultiplexer.prefix_length(slots)
-            states = torch.cat([states[:, :p], states[:, p:][:, columns]], dim=1)
-            token_mask = None if token_mask is None else token_mask[..., columns]
-        return encoded.grouping.ungroup(self.demultiplexer(states, slots, reads, token_mask))
+    def read_rows(self, encoded: Encoded, reads: Reads) -> Tensor:
+        """Each row's vectors at the positions that `reads` asks for: (i r d)."""
+        z: Tensor = self.demultiplexer(encoded.states, encoded.grouping.slots, reads, encoded.token_mask)
+        return encoded.grouping.ungroup(z)
 
     # Groups: (b n ...)
 

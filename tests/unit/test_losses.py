@@ -14,6 +14,7 @@ from datamux.train.losses import (
     inconsistency,
     logit_distance,
     one_instance_per_position,
+    read_columns,
     retrieval_loss,
     state_distance,
 )
@@ -59,6 +60,15 @@ def test_at_most():
     assert not (few & ~mask).any()
     assert 400 < few.sum() < 600
     assert torch.equal(at_most(mask, 10**6), mask)
+
+
+@pytest.mark.parametrize("demultiplexer", ["gate", "index"])  # one without a prefix, and one with
+def test_some_columns_are_read_like_all_of_them(demultiplexer):
+    model = multiplex(tiny_encoder(), N, demultiplexer=demultiplexer, task="retrieval").eval()
+    encoded = model.encode(**random_rows(2 * N))
+    columns = torch.tensor([4, 0, 3])
+    some, every = read_columns(model, encoded, columns), read_columns(model, encoded, None)
+    torch.testing.assert_close(some, every[:, columns])
 
 
 @pytest.mark.parametrize("kind", ["all", "one"])

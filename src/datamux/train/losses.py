@@ -4,7 +4,7 @@ An objective is called inside the model's `forward` (see `hub.models.Objective`)
 are summed as usual. It stores what it measured in `metrics`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -94,7 +94,7 @@ class RetrievalObjective:
         if self.kind == "all":  # take apart no more than is scored
             columns = some_columns(mask, self.positions)
             ids, labels, mask = ids[:, columns], labels[:, columns], mask[:, columns]
-        z = model.mux.read_rows(encoded, "all", columns)
+        z = read_columns(model, encoded, columns)
         hidden = mask & (ids != labels)
         shown = mask & (ids == labels)
         if self.kind == "one":
@@ -131,7 +131,7 @@ class RetrievalObjective:
 class TaskObjective:
     """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
 
-    With `consistency` the Trainer gives every row twice, among different neighbours; `twins` says where the second
+    `class_weights` (c) says how much a row of each label counts. With `consistency` the Trainer gives every row twice, among different neighbours; `twins` says where the second
     copy of each of the first rows is, and the two answers are drawn together.
 
     The teacher does not change, so its logits, and the states that its head reads, are computed once for all rows; the
@@ -146,6 +146,7 @@ class TaskObjective:
     distill_logits: float = 0.0
     distill_states: float = 0.0
     temperature: float = 2.0
+    class_weights: Tensor | None = None
     extra_losses: dict[str, float] = field(default_factory=dict)
     consistency: float = 0.0
     twins: Tensor | None = None
@@ -156,6 +157,8 @@ class TaskObjective:
         assert output.loss is not None
         loss: Tensor = output.loss
         mask = own_tokens(inputs)
+        if self.class_weights is not None:
+            loss = weighted_loss(output.logits, inputs["labels"], self.class_weights)
         self.metrics = {"task_loss": float(loss.detach())}
         if "teacher_logits" in self.targets:
             problem = model.config.problem_type or "single_label_classification"
@@ -188,11 +191,42 @@ class TaskObjective:
             else:
                 columns, candidates = some_columns(mask, self.positions), self.candidates
                 ids, which = ids[:, columns], at_most(mask[:, columns], self.positions)
-            z = model.mux.read_rows(encoded, "all", columns)
+            z = read_columns(model, encoded, columns)
             retrieval, accuracy = retrieval_loss(model, z, ids, which, candidates=candidates)
             loss = (1 - self.alpha) * loss + self.alpha * retrieval
             self.metrics |= {"retrieval_loss": float(retrieval.detach()), "retrieval_accuracy": accuracy}
         return loss
+
+
+def read_columns(model: MuxPreTrainedModel, encoded: Encoded, columns: Tensor | None) -> Tensor:
+    """Each row's vectors at these tokens only (i r d), or at all tokens: what is not scored is not taken apart."""
+    if columns is not None:
+        p = model.mux.demultiplexer.prefix_length(encoded.grouping.slots)
+        states, token_mask = encoded.states, encoded.token_mask
+        encoded = replace(
+            encoded,
+            states=torch.cat([states[:, :p], states[:, p:][:, columns]], dim=1),
+            token_mask=None if token_mask is None else token_mask[..., columns],
+        )
+    return model.mux.read_rows(encoded, "all")
+
+
+def class_weights(counts: Tensor, balance: float) -> Tensor:
+    """How much a row of each label counts (c), given how many rows have it: (1 / count) ** balance.
+
+    Scaled so that the rows count 1 in the mean. At `balance` 1, all labels together count the same.
+    """
+    weights = counts.clamp(min=1).float() ** -balance
+    return weights * counts.sum() / (weights * counts).sum()
+
+
+def weighted_loss(logits: Tensor, labels: Tensor | None, weights: Tensor) -> Tensor:
+    """Cross-entropy of rows (i c) or of their words (i l c), where labels count by `weights` (c)."""
+    assert labels is not None
+    each = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten(), reduction="none")  # 0 where ignored
+    asked = labels.flatten() != -100
+    counts = weights.to(each.device)[labels.flatten().clamp(min=0)]
+    return (each * counts)[asked].mean()
 
 
 def state_distance(z: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:
