@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -71,10 +72,15 @@ class JobDone:
     shards: int = 0
     resumed_after: int = 0  # shards that were done before
     new_rows: int = 0  # good and bad rows of this run
-    began: float = float("inf")  # when the first worker of this run had its model
-    ended: float = 0.0
+    ready: dict[str, float] = field(default_factory=dict)  # when each worker of this run had its model
+    ended: float = 0.0  # when the last shard of this run was done
     problems: list[str] = field(default_factory=list)  # of the first bad rows
     failed: list[str] = field(default_factory=list)  # shards that could not be read or answered
+
+    @property
+    def working(self) -> float:
+        """The seconds from when a worker had its model until the last shard was done, on average over the workers."""
+        return self.ended - fmean(self.ready.values()) if self.ready else 0.0
 
 
 def predict_files(
@@ -167,7 +173,8 @@ def _count(about: dict[str, Any], done: JobDone) -> None:
         if len(done.failed) == ENOUGH and not done.rows + done.bad:
             raise ValueError(done.failed[0])  # nothing has worked, so it is a mistake in the command
         return
-    done.began, done.ended = min(done.began, about["began"]), max(done.ended, about["ended"])
+    done.ready[about["worker"]] = min(about["began"], done.ready.get(about["worker"], about["began"]))
+    done.ended = max(done.ended, about["ended"])
     done.rows += about["rows"]
     done.bad += about["bad"]
     done.new_rows += about["rows"] + about["bad"]

@@ -43,6 +43,7 @@ class ShardWorker:
         self.device = device
         self.memory = memory
         self._predictor = prepared
+        self._name = uuid4().hex
 
     def __call__(self, batch: Batch) -> Batch:
         found = [self.answer(Shard(**json.loads(shard))) for shard in batch["shard"]]
@@ -57,7 +58,7 @@ class ShardWorker:
             about = self._answer(shard)
         except (ValueError, OSError) as error:
             about = {"problem": f"{shard.url}: {error}" if shard.url not in str(error) else str(error)}
-        return {"number": shard.number, "began": began, "ended": time.time(), **about}
+        return {"number": shard.number, "worker": self._name, "began": began, "ended": time.time(), **about}
 
     def _answer(self, shard: Shard) -> dict[str, Any]:
         settings = self.settings

@@ -15,9 +15,10 @@ def cluster_section(groups: Groups) -> list[str]:
 
 def measured_lines(record: Record) -> list[str]:
     settings, hardware = record["settings"], record["hardware"]
+    size = record["results"][0]["bytes_per_text"]
     return [
         f"`{settings['model']}` on {hardware['cores']} cores ({hardware['cpu']}), Ray {settings['ray']}, "
-        f"texts of {settings['task']}, {settings['bytes_per_text']:.0f} bytes of JSON per text:",
+        f"training texts of {settings['task']}, {size:.0f} bytes of JSON per text:",
         "",
         *table(*measured_table(record)),
     ]
