@@ -373,3 +373,31 @@ def test_clear_errors(tmp_path, sentences):
             tmp_path / "e",
             task=task_from_files({"train": swapped}, ["text"], "label"),
         )
+
+
+def test_consistency_and_balance_are_part_of_training(tmp_path, sentences, monkeypatch):
+    seen = []
+    step = MuxTrainer.compute_loss
+
+    def compute_loss(trainer, model, inputs, *more, **named):
+        found = step(trainer, model, inputs, *more, **named)
+        if model.training:
+            seen.append((trainer.objective.twins, trainer.objective.class_weights, dict(trainer.objective.metrics)))
+        return found
+
+    monkeypatch.setattr(MuxTrainer, "compute_loss", compute_loss)
+    settings = recipe(task={"steps": 4, "consistency": 2.0, "balance": 1.0, "start_size": 3, "elastic": 0.0})
+    train(settings, tmp_path / "run", task=task_from_files(sentences, ["text"], "label"))
+    for twins, weights, metrics in seen:
+        assert twins is not None, "every row came twice, among different neighbours"
+        assert metrics["inconsistency"] > 0
+        assert weights.shape == (2,)
+    assert len(seen) == 4
+
+
+def test_balance_needs_one_label_per_row(tmp_path):
+    file = tmp_path / "train.csv"
+    file.write_text("text,label\n" + "".join(f"{FILL[i % len(FILL)]} {i},{i / 7}\n" for i in range(80)))
+    settings = recipe(task={"steps": 1, "balance": 1.0})
+    with pytest.raises(ValueError, match=r"task.balance is for rows with one label each, and these are numbers"):
+        train(settings, tmp_path / "run", task=task_from_files({"train": file}, ["text"], "label"))

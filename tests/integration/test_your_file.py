@@ -1,6 +1,7 @@
 """One command on a file of your own: what it prints first is true, and a pretrained encoder needs no second one."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def test_a_model_that_beats_everything_says_so():
     assert str(verdict).splitlines() == [
         "accuracy on 1,000 held-out rows: 93.0% at one text per pass, 91.0% at 10 texts per pass. "
         "For comparison: TF-IDF 88.8%; x 20.0%.",
-        "It is better than all of these at every group size up to 10.",
+        "It is better than all simple ways at every group size up to 10.",
     ]
 
 
@@ -40,7 +41,22 @@ def test_a_model_that_loses_says_so_in_capitals_and_names_what_to_use():
     assert "THIS MODEL IS NOT BETTER. TF-IDF with a linear model is as good or better" in str(verdict)
     half = Verdict([quality(1, 0.9), quality(10, 0.88)], [Rival("TF-IDF with a linear model", 0.888)])
     assert half.better_up_to == 1
-    assert "better than all of these at up to one text per pass. Beyond that: TF-IDF" in str(half)
+    assert "better than all simple ways at up to one text per pass. Beyond that: TF-IDF" in str(half)
+
+
+def test_who_started_from_a_pretrained_encoder_is_not_told_to():
+    ours, rivals = [quality(1, 0.786)], [Rival("TF-IDF with a linear model", 0.888)]
+    assert "--start minilm" in str(Verdict(ours, rivals))
+    assert "--start minilm" not in str(Verdict(ours, rivals, pretrained=True))
+
+
+def test_the_plain_model_is_named_where_it_is_the_better_one():
+    ours, rivals = [quality(1, 0.90), quality(10, 0.89)], [Rival("TF-IDF with a linear model", 0.888)]
+    better = str(Verdict(ours, rivals, quality(1, 0.92), "runs/x/plain/task/model"))
+    assert "; the plain model that was trained first 92.0%." in better
+    assert better.endswith("the plain model answers better: runs/x/plain/task/model")
+    worse = str(Verdict(ours, rivals, quality(1, 0.88), "runs/x/plain/task/model"))
+    assert worse.endswith("at every group size up to 10.")
 
 
 def test_an_error_is_better_when_it_is_smaller():
@@ -89,6 +105,13 @@ def test_a_pretrained_encoder_is_fine_tuned_first_and_then_teaches(tmp_path, mon
     for name, value in plain.backbone.encoder.state_dict().items():
         assert torch.equal(mixed.backbone.encoder.state_dict()[name], value), f"{name} must come from the plain model"
     assert json.loads((final / "recipe.json").read_text())["task"]["teacher"] == str(tmp_path / "run/plain/task/model")
+    found = judge(final, settings, task_from_files({"train": file}, ["text"], "label"))
+    assert found.pretrained
+    assert found.plain_folder == str(tmp_path / "run/plain/task/model")
+    alone = replace(settings, task=replace(settings.task, plain_steps=0))
+    again = judge(tmp_path / "run/plain/task/model", alone, task_from_files({"train": file}, ["text"], "label"))
+    assert (found.plain, again.plain) == (again.ours[0], None)
+    assert found.as_dict()["plain"]["score"] == found.plain.score
 
 
 def test_the_command_chooses_its_recipe_by_the_start(tmp_path):

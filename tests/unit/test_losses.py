@@ -11,12 +11,14 @@ from datamux.train.losses import (
     RetrievalObjective,
     TaskObjective,
     at_most,
+    class_weights,
     inconsistency,
     logit_distance,
     one_instance_per_position,
     read_columns,
     retrieval_loss,
     state_distance,
+    weighted_loss,
 )
 from datamux.train.trainer import mask_words, take_rows, twice
 
@@ -202,3 +204,23 @@ def test_rows_taken_from_a_longer_batch_can_be_viewed_flat():
     rows = Rows([[5] * 9, [6, 7], [8, 9, 10]], pad_id=0, token_labels=[[1] * 9, [0, 1], [1, 0, 1]])
     taken = take_rows(rows.batch([1, 2, 0]), 2)
     assert taken["labels"].view(-1).tolist() == [0, 1, -100, 1, 0, 1], "the Hugging Face loss for tags views them so"
+
+
+def test_rare_labels_count_more_and_the_mean_row_counts_one():
+    counts = torch.tensor([90, 9, 1])
+    even, full = class_weights(counts, 0.0), class_weights(counts, 1.0)
+    torch.testing.assert_close(even, torch.ones(3))
+    torch.testing.assert_close(full * counts, torch.full((3,), 100 / 3))
+    half = class_weights(counts, 0.5)
+    torch.testing.assert_close(half[2] / half[0], torch.tensor(90.0).sqrt())
+    torch.testing.assert_close((half * counts).sum(), torch.tensor(100.0))
+
+
+def test_a_balanced_loss_is_the_mean_over_labels_and_leaves_out_what_is_ignored():
+    logits, labels = torch.randn(4, 5, 3), torch.tensor([[0] * 5, [0] * 5, [0, 0, 1, 1, -100], [2, 1, 0, -100, -100]])
+    weights = class_weights(torch.bincount(labels[labels >= 0], minlength=3), 1.0)
+    found = weighted_loss(logits, labels, weights)
+    by_label = [torch.nn.functional.cross_entropy(logits[labels == c], labels[labels == c]) for c in range(3)]
+    torch.testing.assert_close(found, torch.stack(by_label).mean())
+    rows = weighted_loss(logits[:, 0], labels[:, 0], torch.ones(3))
+    torch.testing.assert_close(rows, torch.nn.functional.cross_entropy(logits[:, 0], labels[:, 0]))

@@ -131,8 +131,9 @@ class RetrievalObjective:
 class TaskObjective:
     """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
 
-    `class_weights` (c) says how much a row of each label counts. With `consistency` the Trainer gives every row twice, among different neighbours; `twins` says where the second
-    copy of each of the first rows is, and the two answers are drawn together.
+    `class_weights` (c) says how much a row of each label counts. With `consistency` the Trainer gives every row twice,
+    among different neighbours; `twins` says where the second copy of each of the first rows is, and the two answers are
+    drawn together.
 
     The teacher does not change, so its logits, and the states that its head reads, are computed once for all rows; the
     Trainer puts those of the batch into `targets`. `extra_losses` has the weights of further losses, by their

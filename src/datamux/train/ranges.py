@@ -45,6 +45,7 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
         "distill_states": (0, ANY),
         "repetition": (0, 1),
         "temperature": (0.01, ANY),
+        "balance": (0, 1),
         "patience": (0, ANY),
     },
     "run": {

@@ -105,6 +105,7 @@ class TaskSettings:
     repetition: float = 0.0  # the share of groups in which one text fills every slot, to train for ensembling
     unlabelled: str = ""  # a file of texts without labels: the teacher labels them, and they join the training rows
     temperature: float = 2.0
+    balance: float = 0.0  # how much more rows of rare labels count: 1 makes all labels count the same
     consistency: float = 0.0  # the weight of answering a text the same way whoever its neighbours are
     start_size: int | str = "auto"  # as in the warm-up
     growth: float = 1.5

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -20,7 +22,8 @@ from transformers import (
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
 from datamux.hub.models import MuxPreTrainedModel
-from datamux.tasks.rows import Chunks, Rows, encode_examples
+from datamux.tasks.labels import Labels
+from datamux.tasks.rows import IGNORED, Chunks, Rows, encode_examples
 from datamux.tasks.task import Task, get_task
 from datamux.train.build import build, copy_head
 from datamux.train.curriculum import Curriculum
@@ -35,7 +38,7 @@ from datamux.train.data import (
     task_examples,
 )
 from datamux.train.folder import check_same_run, forget_run, other_run, remember_run
-from datamux.train.losses import RetrievalObjective, TaskObjective
+from datamux.train.losses import RetrievalObjective, TaskObjective, class_weights
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, first_group_size
 from datamux.train.sentences import copy_word_vectors, first_pieces, split_sentences, taught_sentences
 from datamux.train.teachers import check_label_order, check_teacher, load_teacher, order_of, teach, with_teacher
@@ -256,6 +259,7 @@ def train_task(
         candidates=settings.candidates,
         positions=settings.positions,
         temperature=settings.temperature,
+        class_weights=_class_weights(settings.balance, rows, labels),
         distill_logits=settings.distill_logits,
         distill_states=settings.distill_states,
         extra_losses=settings.extra_losses,
@@ -279,6 +283,17 @@ def train_task(
         callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, tokenizer, folder)
+
+
+def _class_weights(balance: float, rows: Rows, labels: Labels) -> Tensor | None:
+    """How much a row (or a word) of each label counts; None if all count the same."""
+    if not balance:
+        return None
+    if labels.problem != "single_label_classification":
+        raise ValueError(f"task.balance is for rows with one label each, and these are {labels}: set task.balance=0")
+    found = rows.labels if rows.token_labels is None else rows.token_labels[rows.token_labels != IGNORED]
+    assert found is not None
+    return class_weights(torch.bincount(found.flatten(), minlength=len(labels.names)), balance)
 
 
 def _curriculum(recipe: Recipe, settings: WarmupSettings | TaskSettings, **options: Any) -> Curriculum:
@@ -305,7 +320,8 @@ def _run(trainer: MuxTrainer, recipe: Recipe, tokenizer: PreTrainedTokenizerBase
     model.objective = None
     if trainer.is_world_process_zero():
         model.save_pretrained(final)
-        tokenizer.model_max_length = recipe.model.max_tokens  # as in training: longer texts are cut there
+        if not recipe.model.frozen:  # a frozen classifier reads as much of a text as it always did
+            tokenizer.model_max_length = recipe.model.max_tokens  # as in training: longer texts are cut there
         tokenizer.save_pretrained(final)
         (final / "recipe.json").write_text(json.dumps(recipe.as_dict(), indent=2, sort_keys=True))
         summary = {

@@ -1,7 +1,8 @@
 """Is the trained model better than what its user would have tried first? The answer in one line, and as JSON.
 
 The held-out rows decided when training stopped, so the score on them flatters our model by a little. The simple rivals
-have no such help.
+have no such help. Where a plain encoder was fine-tuned first, to teach the mixed one, its score stands beside them: it
+is the model to use where one text per pass is fast enough.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from datamux.evaluate.evaluate_model import default_sizes, load_rows
 from datamux.evaluate.quality import Quality, measure_quality, score
 from datamux.inference.loading import load_runtime
+from datamux.tasks.examples import Examples
 from datamux.tasks.task import Task
 from datamux.train.data import task_examples
 from datamux.train.recipe import Recipe
@@ -18,6 +20,7 @@ from datamux.train.simple_rivals import Rival, simple_rivals
 from datamux.zoo import find_model
 
 FILE = "held_out.json"  # beside the model
+PACKAGED_ENCODER = "encoder"
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Verdict:
 
     ours: list[Quality]
     rivals: list[Rival]
+    plain: Quality | None = None  # of the plain model that was trained first
+    plain_folder: str = ""
+    pretrained: bool = False  # whether training started from a pretrained encoder of the user's choice
 
     @property
     def best_rival(self) -> Rival:
@@ -47,32 +53,59 @@ class Verdict:
         sizes = [quality for quality in self.ours if quality.group_size in (1, self.ours[-1].group_size)]
         scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes)
         rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
+        if self.plain is not None:
+            rivals += f"; the plain model that was trained first {_shown(self.plain.score, metric)}"
         return f"{metric} on {rows:,} held-out rows: {scores}. For comparison: {rivals}.\n{self._advice()}"
 
     def _advice(self) -> str:
+        return " ".join(filter(None, [self._beside_rivals(), self._beside_plain()]))
+
+    def _beside_rivals(self) -> str:
         largest, best = self.better_up_to, self.best_rival
         if largest == self.ours[-1].group_size:
-            return f"It is better than all of these at every group size up to {largest}."
+            return f"It is better than all simple ways at every group size up to {largest}."
         name = best.name[0].upper() + best.name[1:]
         advice = f"{name} is as good or better, and is trained in seconds: use that"
         if largest:
-            return f"It is better than all of these at up to {_per_pass(largest)}. Beyond that: {advice}."
-        return f"THIS MODEL IS NOT BETTER. {advice}, or start from a pretrained encoder (--start minilm)."
+            return f"It is better than all simple ways at up to {_per_pass(largest)}. Beyond that: {advice}."
+        other = "" if self.pretrained else ", or start from a pretrained encoder (--start minilm)"
+        return f"THIS MODEL IS NOT BETTER. {advice}{other}."
+
+    def _beside_plain(self) -> str:
+        """Names the plain model if it is the better one where nothing is mixed."""
+        if self.plain is None or self.plain.score <= self.ours[0].score:
+            return ""
+        return f"Where one text per pass is fast enough, the plain model answers better: {self.plain_folder}"
 
     def as_dict(self) -> dict[str, object]:
-        return {"ours": [asdict(q) for q in self.ours], "rivals": [asdict(rival) for rival in self.rivals]}
+        plain = None if self.plain is None else asdict(self.plain)
+        rivals = [asdict(rival) for rival in self.rivals]
+        return {"ours": [asdict(q) for q in self.ours], "rivals": rivals, "plain": plain}
 
 
 def judge(model: Path, recipe: Recipe, task: Task, data_dir: str | None = None) -> Verdict:
     """Compare a trained model with simple rivals on the held-out rows, and save the verdict beside the model."""
     train, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
     rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder())
-    runtime, config, _ = load_runtime(str(model))
-    rows, known = load_rows(str(model), config, task, held_out)
-    ours = measure_quality(runtime, rows, known, group_sizes=default_sizes(runtime.num_instances))
-    verdict = Verdict(ours, rivals)
+    folder = plain_model(model, recipe)
+    plain = _measured(folder, task, held_out)[0] if folder else None
+    started = recipe.model.start not in ("", PACKAGED_ENCODER)
+    verdict = Verdict(_measured(model, task, held_out), rivals, plain, str(folder or ""), started)
     (model / FILE).write_text(json.dumps(verdict.as_dict(), indent=2))
     return verdict
+
+
+def plain_model(model: Path, recipe: Recipe) -> Path | None:
+    """The folder of the plain model that the run trained before the mixed one, if it did."""
+    if not recipe.task.plain_steps or recipe.model.num_instances == 1:
+        return None
+    return model.parent.parent / "plain" / "task" / "model"
+
+
+def _measured(model: Path, task: Task, held_out: Examples) -> list[Quality]:
+    runtime, config, _ = load_runtime(str(model))
+    rows, known = load_rows(str(model), config, task, held_out)
+    return measure_quality(runtime, rows, known, group_sizes=default_sizes(runtime.num_instances))
 
 
 def _encoder() -> str:
