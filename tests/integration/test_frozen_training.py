@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_training import FILL, GOOD, write_sentences
+from test_training import BAD, FILL, GOOD, write_sentences
 
+import datamux
 from datamux.evaluate.evaluate_model import evaluate_model
 from datamux.hub.loading import load_model
 from datamux.inference.export import export_model
@@ -74,8 +75,24 @@ def test_the_new_parts_learn_and_a_single_text_is_answered_as_before(parts, loss
     stage = json.loads((final / "training.json").read_text())[-1]
     logged = [entry for entry in stage["log"] if "task_loss" in entry]
     assert losses.keys() <= logged[0].keys()
-    with pytest.raises(ValueError, match="runs another network at group size 1"):
+    with pytest.raises(ValueError, match="runs one network at group size 1 and a different one at larger"):
         export_model(str(final), tmp_path / "exported")
+
+
+def test_a_text_that_is_longer_than_in_training_is_read_as_before(files, plain, tmp_path):
+    """The recipe cuts texts at 6 tokens while it trains; the classifier reads 16, and goes on doing so."""
+    task = task_from_files(files, ["text"], "label")
+    settings = recipe(model=LOW_RANK | {"start": str(plain), "max_tokens": 6}, task={"steps": 1, "groups": 4})
+    final = train(settings, tmp_path / "run", task=task)
+    before, after = datamux.load(plain), datamux.load(final)
+    texts = [" ".join([FILL[number]] * 9 + [word]) for number in range(3) for word in (GOOD[0], BAD[0])]
+    found = after(texts, group_size=1)
+    assert found == before(texts)
+    assert len({answer["score"] for answer in found}) == len(texts), "the last word is read"
+    assert after.texts.max_tokens == before.texts.max_tokens == 16
+    files = {"task": str(files["validation"]), "bf16": False}
+    scores = [evaluate_model(str(place), group_sizes=[1], **files)["results"][0]["score"] for place in (plain, final)]
+    assert scores[0] == scores[1] > 0.85
 
 
 def test_an_interrupted_run_goes_on(files, plain, tmp_path):

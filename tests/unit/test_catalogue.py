@@ -18,9 +18,10 @@ from datamux.reproduce.figures import DERIVED, SECTIONS
 from datamux.reproduce.figures.aims import DROPS, RETRIEVAL, SPEED
 from datamux.reproduce.figures.quality import IN_SHORT
 from datamux.reproduce.images.runs import Run
+from datamux.reproduce.multiplications import layers_per_text
 from datamux.reproduce.records import RESULTS, has_record, records_of
 from datamux.reproduce.runner import Runner
-from datamux.train.recipe import load_recipe
+from datamux.train.recipe import load_recipe, toml_value
 
 FILES = {str(file.relative_to(RESULTS)): file for file in sorted(RESULTS.glob("*/*.json"))}
 BEFORE = {  # records that the former scripts made
@@ -145,7 +146,7 @@ def test_a_section_shows_the_records_it_is_given_and_no_others(figure, monkeypat
         assert section == []
         return
     if figure == "successors" and not groups:
-        assert section[-1].startswith("Not run yet: 54 of 54")
+        assert section[-1].startswith("Not run yet: 72 of 72")
         return
     changed = next(iter(groups.values()))[0]
     _change(changed)
@@ -168,24 +169,67 @@ def test_the_successors_table_shows_what_was_run_and_what_was_not():
     """With one record of two seeds and one of an ensemble, everything else is marked as not run."""
 
     def record(seed: int, score: float, **more: float) -> dict:
-        rows = [{"group_size": k, "score": score, "other": more} for k in (1, 4)]
-        stages = [{"stage": "task", "seconds": 600.0}, {"stage": "task", "seconds": 120.0}]
-        recipe = {"model": {"mux_layer": 2}, "warmup": {"steps": 0}, "task": {"steps": 600}}
-        return {"seed": seed, "results": rows, "recipe": recipe, "encoder": {"layers": 6}, "training": stages}
+        rows = [{"group_size": k, "score": score - (k > 1) / 10, "other": more} for k in (1, 4)]
+        stages = [{"stage": "task", "seconds": 600.0}, {"stage": "warmup", "seconds": 60.0}]
+        stages += [{"stage": "task", "seconds": 120.0}]
+        model = load_recipe("small/low-rank", ["model.start=plain"]).as_dict()["model"]
+        encoder = {"layers": 6, "hidden": 24, "heads": 2}
+        return {"seed": seed, "results": rows, "recipe": {"model": model}, "encoder": encoder, "training": stages}
 
     groups = {
         "sst2-plain": [record(0, 0.9, ece=0.05)],
-        "sst2-low-rank-n4": [record(0, 0.8), record(1, 0.82)],
-        "sst2-ensemble-n2": [record(0, 0.91, ece=0.021)],
+        "sst2-low-rank-n4": [record(0, 0.9), record(1, 0.92)],
+        "sst2-ensemble-n2": [record(0, 0.91, ece=0.021), record(1, 0.93, ece=0.041)],
+        "sst2-cut-4": [record(0, 0.88)],
     }
     lines = SECTIONS["successors"](groups)
     (row,) = [line for line in lines if line.startswith("| low-rank") and "81.0" in line]
-    assert row.startswith(
-        "| low-rank updates at k > 1 | ours | updates, new parts | 3 | 2 | not run yet | 81.0 ± 1.0 ("
+    layers = layers_per_text(groups["sst2-low-rank-n4"][0], "sequence")
+    assert row == (
+        f"| low-rank updates at k > 1 | ours | updates, new parts | {layers:.1f} | 3 | 91.0 "
+        "| not run yet | 81.0 ± 1.0 (-9.0) | not run yet |"
     )
+    (row,) = [line for line in lines if line.startswith("| plain, cut to 4") and "88.0" in line]
+    assert row == "| plain, cut to 4 |  | everything | 4 | 3 |  " + "| 88.0 (-2.0) " * 3 + "|"
     (row,) = [line for line in lines if "ECE 5.0" in line]
-    assert row.endswith("| 90.0, ECE 5.0 | 91.0, ECE 2.1 | not run yet | not run yet |")
-    assert lines[-1].startswith("Not run yet: 52 of 54 experiments, such as `sst2-reversible-n2`")
+    assert row.endswith("| 90.0, ECE 5.0 | not run yet | 92.0 ± 1.0, ECE 3.1 ± 1.0 | not run yet | not run yet |")
+    assert lines[-1].startswith("Not run yet: 68 of 72 experiments, such as `banking77-plain`")
+
+
+def test_methods_and_rivals_have_one_budget():
+    trained = [e for e in EXPERIMENTS.values() if e.figure == "successors" and e.kind == "train" and e.task]
+    recipes = {}
+    for e in trained:
+        overrides = [f"{key}={toml_value(value)}" for key, value in e.settings.items()]
+        recipes[e.name] = load_recipe(e.recipe, overrides)
+        assert e.seeds == (0, 1, 2)
+    for task in ("sst2", "banking77", "conll2003"):
+        plain = load_recipe(f"small/minilm-{task}-plain")
+        of_task = {name: recipe for name, recipe in recipes.items() if name.startswith(task)}
+        assert len(of_task) == 23
+        assert {recipe.task.steps for recipe in of_task.values()} == {600}
+        assert {recipe.model.max_tokens for recipe in of_task.values()} == {plain.model.max_tokens}
+        assert {recipe.model.head_context for recipe in of_task.values()} == {0}
+        rows = {_rows_of_a_step(recipe) for recipe in of_task.values()}
+        assert rows == {48 if task == "conll2003" else 64}
+        assert {recipe.task.start_size for name, recipe in of_task.items() if "-n" in name} == {"capacity"}
+        starts = {recipe.model.start for name, recipe in of_task.items() if "mux-plm" not in name}
+        assert starts == {f"{{{task}/minilm-plain-6-layers}}"}
+
+
+def _rows_of_a_step(recipe) -> int:
+    n = 1 if recipe.run.plain else recipe.model.num_instances
+    return max(recipe.task.groups * n, recipe.task.min_rows // n * n)
+
+
+def test_the_stages_before_the_task_are_shared_by_all_tasks(tmp_path):
+    names = [f"successors/{task}-mux-plm-n2" for task in ("sst2", "conll2003")]
+    steps = Runner(tmp_path, command=lambda words: None).plan([EXPERIMENTS[name] for name in names])
+    training = [step.says for step in steps if step.says.startswith("datamux train")]
+    assert len(training) == 3 + 2 * 3, "three seeds: once before the task, and once for each task"
+    place = tmp_path / "models" / "successors" / "mux-plm-pretrained-n2" / "seed1" / "pretrain" / "model"
+    starting = [says for says in training if f'model.start="{place}"' in says]
+    assert len(starting) == 2
 
 
 def test_an_experiment_is_frozen_data():

@@ -104,7 +104,8 @@ def load_rows(name: str, config: Any, task: Task, examples: Examples) -> tuple[R
     labels = Labels(label_names(config), problem, numbered=task.label_names is not None)
     recipe = read_json(Path(name) / "recipe.json")
     tokenizer = load_tokenizer(name)
-    max_tokens = recipe["model"]["max_tokens"] if recipe else max_tokens_of(tokenizer, config)
+    as_trained = recipe and not recipe["model"].get("frozen")  # a frozen classifier reads longer texts than its recipe
+    max_tokens = recipe["model"]["max_tokens"] if as_trained else max_tokens_of(tokenizer, config)
     return encode_examples(examples, labels, tokenizer, max_tokens), labels
 
 

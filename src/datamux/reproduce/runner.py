@@ -122,6 +122,8 @@ class Runner:
         if experiment.kind == "package":
             return self.out / "packaged" / experiment.name
         stage = "warmup" if "/warmup" in experiment.recipe else "task"
+        if experiment.settings.get("task.steps") == 0:  # only the stages before the task, for several tasks
+            stage = "pretrain"
         return self._folder(experiment, seed) / stage / "model"
 
     def resolve(self, text: str, seed: int) -> str:
@@ -159,6 +161,8 @@ class Runner:
             options = {key: value for key, value in settings.items() if key != "model"}
             data = [] if experiment.kind == "soak" else self._data_option()
             return ["bench", experiment.kind, settings["model"], *_options(options), *data]
+        if experiment.kind == "tune":
+            return self._tuning(experiment, seed)
         task = self.resolve(experiment.task, seed)
         if experiment.kind == "audit":
             splits = _options({"split": list(experiment.splits)})
@@ -172,6 +176,15 @@ class Runner:
             words = ["evaluate", model, "--task", task, *experiment.columns]
         words += _options({"split": list(experiment.splits), "group-size": list(experiment.group_sizes)})
         return [*words, "--groupings", str(experiment.groupings), *experiment.options, *self._data_option()]
+
+    def _tuning(self, experiment: Experiment, seed: int) -> list[str]:
+        """The search keeps all that it does in the folder of models, so that it can be interrupted."""
+        given = ["--task", experiment.task]
+        if experiment.train_file:
+            given = ["--train", self.resolve(experiment.train_file, seed), "--test", self.resolve(experiment.task, seed)]
+        folder = ["--seed", str(seed), "--out", str(self._folder(experiment, seed))]
+        options = _options(self._resolved(experiment, seed))
+        return ["tune", *given, *experiment.columns, *options, *folder, *self._data_option()]
 
     def _data_option(self) -> list[str]:
         return [] if self.data_dir is None else ["--data-dir", self.data_dir]
