@@ -190,6 +190,9 @@ def test_the_list_names_every_figure_and_experiment():
     assert [row["name"] for row in rows if row["entry"] == "experiment"] == list(EXPERIMENTS)
     assert {row["holds"] for row in rows if row["entry"] == "claim"} <= set(get_args(Word))
     assert all(row["record"] in ("yes", "in part", "no", "retired") for row in rows)
+    assert all(row["records"] <= row["records_needed"] for row in rows if row["entry"] == "figure")
+    (cnn,) = (row for row in rows if row["name"] == "mnist/mnist-cnn")
+    assert {"cnn", "nonlinear"} <= set(cnn["holds"]), "an image experiment says which claims it shows"
     shown = [line.split()[0] for line in succeed("reproduce", "--list").splitlines() if line.strip()]
     assert {*PAPER_FIGURES, *FIGURES, *(claim.name for claim in CLAIMS)} <= set(shown)
     listed = succeed("reproduce", "--list", "mnist")
@@ -218,6 +221,13 @@ def test_every_figure_is_shown(figure):
     shown = succeed("reproduce", figure, "--show")
     assert "|---" in shown
     assert "![" not in shown, "pictures are for the documentation"
+
+
+@pytest.mark.parametrize("figure", WITH_RECORD)
+def test_the_records_of_every_figure_are_shown_as_json(figure):
+    rows = json.loads(succeed("reproduce", figure, "--show", "--json"))
+    assert rows
+    assert all(isinstance(row, dict) for row in rows)
 
 
 def test_one_experiment_is_shown_by_its_name():

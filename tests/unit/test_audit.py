@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from command_line import run
-from datamux.audit.advice import advice_of, headline_of, leaks
-from datamux.audit.consistency import consistency
+from datamux.audit.advice import advice_of, chance_of_spread, headline_of, leaks
+from datamux.audit.consistency import consistency, upper_bound
 from datamux.audit.leakage import leakage
 from datamux.audit.page import as_html
 from datamux.audit.probe import area_under_curve, probe_scores
 from datamux.audit.slots import position
 from datamux.audit.subject import load_subject, random_groups
-from datamux.audit.worst_case import worst_case
+from datamux.audit.worst_case import exchange, worst_case
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows
 
@@ -66,6 +66,32 @@ def test_consistency_and_worst_case_notice_neighbours(pull, changes):
     assert (attack["success"] > 0.9) is changes
     assert attack["curve"][-1] == [32, attack["success"]]
     assert (attack["median_tries"] is None) is not changes
+    assert attack["chance_curve"][-1] == [32, attack["by_chance"]]
+    assert attack["changed"] == round(attack["success"] * attack["texts"])
+
+
+def test_choosing_neighbours_beats_random_ones():
+    """All seven neighbours must have label 1: seldom by chance, but the search comes nearer in every round."""
+    attack = worst_case(Fake(0.043), 8, texts=12, tries=160)  # 0.8 - 7 * 0.043 < 0.5
+    assert attack["success"] > attack["by_chance"] + 0.2
+
+
+def test_an_exchange_never_seats_a_row_twice_even_in_a_small_pool():
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.stack([torch.randperm(9, generator=generator)[:8] for _ in range(50)])
+    stays = torch.rand(50, 8, generator=generator) >= 0.3
+    found = exchange(groups, stays, 9, generator)
+    assert all(len(set(group)) == 8 for group in found.tolist())
+    assert (found[stays] == groups[stays]).all()
+    assert (found != groups).any(1).float().mean() > 0.5, "places that do not stay get other rows"
+
+
+def test_few_texts_leave_more_doubt_about_flips():
+    generator = torch.Generator().manual_seed(0)
+    never = [upper_bound(torch.zeros(texts), 10, generator) for texts in (40, 200)]
+    assert never[0] > 0.01 > never[1] > 0, "forty texts without a flip do not show that it is below one percent"
+    flips = torch.tensor([0.2] * 20 + [0.0] * 180)
+    assert 0.02 < upper_bound(flips, 10, generator) < 0.04
 
 
 def test_flips_are_the_share_of_pairs_that_differ():
@@ -90,6 +116,8 @@ def test_a_probe_finds_what_is_there_and_nothing_else():
     assert leaking["words_from_state"] > clean["words_from_state"] + 0.05  # two of seven words tell the label
     assert leaking["label_from_logits"] == pytest.approx(leaking["chance"], abs=0.15), "the logits hold only noise"
     assert clean["label_from_own_state"] == 1.0
+    share = clean["chance"]
+    assert clean["error"] == pytest.approx((share * (1 - share) / (ROWS / 2)) ** 0.5), "groups share the same rows"
 
 
 def test_the_area_under_the_curve():
@@ -109,7 +137,37 @@ def test_a_worse_slot_is_found():
 
     found = position(Worse(), K, groupings=2)
     assert found["slots"] == [1.0, 1.0, 0.0, 1.0]
-    assert found["spread"] > 3 * found["expected"]
+    assert chance_of_spread(found) < 1e-6
+
+
+def test_equal_slots_seldom_look_different():
+    """The chance of a spread follows chi-square, so that one equal model of a hundred is below 1%."""
+    generator = torch.Generator().manual_seed(0)
+    for k in (2, 10, 20):
+        slots = 0.02 * torch.randn(2000, k, generator=generator)
+        chances = [
+            chance_of_spread({"group_size": k, "spread": float(some.std(correction=0)), "expected": 0.02})
+            for some in slots
+        ]
+        assert sum(chance < 0.01 for chance in chances) / 2000 == pytest.approx(0.01, abs=0.008)
+
+
+def test_words_of_a_text_are_right_or_wrong_together():
+    class Tagger(Fake):
+        """Wrong in every word of two texts of five: four words say no more than one."""
+
+        def __init__(self, words):
+            super().__init__()
+            self.truth = [torch.zeros(words, dtype=torch.long) for _ in range(ROWS)]
+
+        def _answer(self, rows, slot):
+            right = rows[slot] % 5 > 1
+            return torch.tensor([[0.9, 0.1] if right else [0.1, 0.9]]).repeat(len(self.truth[0]), 1)
+
+    one, four = (position(Tagger(words), K) for words in (1, 4))
+    assert four["expected"] == pytest.approx(one["expected"])
+    share, texts = 0.6, 3 * ROWS / K
+    assert one["expected"] == pytest.approx((share * (1 - share) / texts) ** 0.5, rel=0.05)
 
 
 @pytest.fixture
@@ -171,19 +229,31 @@ def test_explain_says_how_an_answer_varies(predictor, tmp_path):
     assert run(*words, "-k", "9").returncode == 2
 
 
-def test_advice_follows_the_numbers():
-    def results(flips, success, state, spread):
-        return [
-            {"part": "consistency", "group_size": 2, "flips": 0.0},
-            {"part": "consistency", "group_size": 4, "flips": flips},
-            {"part": "worst case", "group_size": 4, "success": success, "tries": 9},
-            {"part": "leakage", "group_size": 4, "chance": 0.5, "error": 0.01, "label_from_state": state,
-             "label_from_logits": 0.5},
-            {"part": "position", "group_size": 4, "worst": 0.7, "best": 0.9, "spread": spread, "expected": 0.01},
-            {"part": "mixture read", "group_size": 4, "score": 0.9, "from_neighbour": 0.5, "guessing": 0.5},
-        ]  # fmt: skip
+def _results(flips=0.0, success=0.0, state=0.5, spread=0.01, upper=None, score=0.9, rows=1000, words=False):
+    return [
+        {"part": "consistency", "group_size": 2, "flips": 0.0, "upper": 0.003, "texts": 200},
+        {"part": "consistency", "group_size": 4, "flips": flips, "upper": upper or flips + 0.005, "texts": 200},
+        {"part": "worst case", "group_size": 4, "success": success, "tries": 9, "by_chance": success / 2,
+         "changed": round(40 * success), "texts": 40, "words": words},
+        {"part": "leakage", "group_size": 4, "chance": 0.5, "error": 0.01, "label_from_state": state,
+         "label_from_logits": 0.5, "rows": rows},
+        {"part": "position", "group_size": 4, "worst": 0.7, "best": 0.9, "spread": spread, "expected": 0.01},
+        {"part": "mixture read", "group_size": 4, "score": score, "from_neighbour": 0.5, "guessing": 0.5},
+    ]  # fmt: skip
 
-    calm = advice_of(results(0.0, 0.0, 0.5, 0.01))
+
+def test_advice_follows_the_numbers():
+    calm = advice_of(_results())
     assert [calm[0].startswith("Use any group size"), "Neither" in calm[1], "Every slot" in calm[2]] == [True] * 3
-    bad = advice_of(results(0.2, 0.4, 0.9, 0.1))
+    bad = advice_of(_results(0.2, 0.4, 0.9, 0.1))
     assert ["Up to 2 texts" in bad[0], "Never" in bad[1], "differ more" in bad[2]] == [True] * 3
+    assert "at most 3.0%" in advice_of(_results(upper=0.03))[0], "no flip among few texts is no promise"
+    assert "only 40 rows" in advice_of(_results(rows=40))[1]
+    assert "too little to say" in advice_of(_results(score=0.51))[2], "a model that guesses shows nothing of its slots"
+
+
+def test_the_headline_says_of_how_many_and_who_can_read_what():
+    headline = headline_of(_results(0.2, 0.4, 0.9))
+    for said in ("(16 of 40)", "random ones 20%", "logits with 50.0%", "only the operator sees, with 90.0%"):
+        assert said in headline
+    assert "texts whose words were all right" in headline_of(_results(words=True))

@@ -1,6 +1,8 @@
 """Consistency: a text stays in its slot, and only its neighbours change. How far does its answer move?
 
-flips     the share of answers that differ from the answer that the text gets most often
+flips     the share of pairs of groups in which the text gets different answers: how often an answer changes when only
+          the neighbours do
+upper     what this share is at most, with 95% certainty, given how few texts were asked about
 touched   the share of texts whose answer changes in at least one of the groups
 movement  the standard deviation of the probability of the usual answer, averaged over texts
 """
@@ -27,6 +29,7 @@ def consistency(subject: Subject, k: int, *, texts: int = 200, draws: int = 10, 
         "part": "consistency",
         "group_size": k,
         "flips": float(flips.mean()),
+        "upper": upper_bound(flips, draws, generator),
         "touched": float((touched > 0).float().mean()),
         "movement": float(movement.mean()),
         "widest": float(widest.max()),
@@ -34,6 +37,18 @@ def consistency(subject: Subject, k: int, *, texts: int = 200, draws: int = 10, 
         "draws": draws,
         "histogram": torch.histc(movement, 10, 0.0, 0.5).int().tolist(),
     }
+
+
+def upper_bound(flips: Tensor, draws: int, generator: torch.Generator, samples: int = 2000) -> float:
+    """The 95% upper bound of the mean over texts (i), which are drawn anew with replacement.
+
+    Texts that never flip do not show that none would: even then, some share of all texts, 3 / i or so, may have one
+    draw that differs from the others.
+    """
+    drawn = torch.randint(len(flips), (samples, len(flips)), generator=generator)
+    resampled = float(flips[drawn].mean(1).quantile(0.95))
+    unseen = 1 - 0.05 ** (1 / len(flips))  # with this share of such texts, none is seen in 5% of all audits
+    return float(max(resampled, unseen * 2 / max(2, draws)))
 
 
 def _moves(answers: Tensor) -> tuple[float, float, float, float]:

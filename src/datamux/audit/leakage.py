@@ -36,8 +36,10 @@ def leakage(subject: Subject, k: int, *, groups: int = 1500, seed: int = 0) -> d
     classes = int(max(learn.labels.max(), check.labels.max())) + 1
     one_hot = torch.nn.functional.one_hot(learn.labels, classes).float()
     chance = float((check.labels == int(one_hot.sum(0).argmax())).float().mean())
-    error = (chance * (1 - chance) / groups) ** 0.5
-    result = {"part": "leakage", "group_size": k, "groups": groups, "chance": chance, "error": error}
+    neighbours = min(groups, len(halves[1]))  # groups share rows, so that more of them are no more evidence
+    error = (chance * (1 - chance) / neighbours) ** 0.5
+    result: dict[str, Any] = {"part": "leakage", "group_size": k, "groups": groups, "rows": len(subject.rows)}
+    result |= {"chance": chance, "error": error}
     for name, reading in learn.readings.items():
         said = probe_scores(reading, one_hot, check.readings[name]).argmax(-1)
         result[f"label_from_{name}"] = float((said == check.labels).float().mean())

@@ -12,17 +12,22 @@ from datamux.evaluate.quality import Quality, measure_quality
 
 
 def position(subject: Subject, k: int, *, groupings: int = 3, seed: int = 0) -> dict[str, Any]:
-    """The accuracy of every slot, in random groups. `expected` is the spread that equal slots would show by chance."""
+    """The accuracy of every slot, in random groups. `expected` is the spread that equal slots would show by chance.
+
+    Chance draws whole texts: the words of one text are right or wrong together.
+    """
     generator = torch.Generator().manual_seed(seed)
-    right: list[list[float]] = [[] for _ in range(k)]
+    seen: list[list[tuple[int, int]]] = [[] for _ in range(k)]  # of every text in the slot, the right words and all
     for _ in range(groupings):
         order = torch.randperm(len(subject.rows), generator=generator)
         groups = order[: len(order) // k * k].view(-1, k)
         for answers, rows in zip(subject.ask_all(groups), groups.tolist(), strict=True):
             for slot, (p, row) in enumerate(zip(answers, rows, strict=True)):
-                right[slot] += (p.argmax(-1) == subject.truth[row]).float().tolist()
-    slots = [fmean(answers) for answers in right]
-    share, answers_per_slot = fmean(slots), fmean(map(len, right))
+                seen[slot].append((int((p.argmax(-1) == subject.truth[row]).sum()), len(subject.truth[row])))
+    counts = [torch.tensor(texts, dtype=torch.float64).unbind(1) for texts in seen]
+    slots = [float(right.sum() / words.sum()) for right, words in counts]
+    share = fmean(slots)
+    variances = [float((right - share * words).square().sum() / words.sum() ** 2) for right, words in counts]
     return {
         "part": "position",
         "group_size": k,
@@ -31,7 +36,7 @@ def position(subject: Subject, k: int, *, groupings: int = 3, seed: int = 0) -> 
         "worst": min(slots),
         "best": max(slots),
         "spread": pstdev(slots),
-        "expected": (share * (1 - share) / answers_per_slot) ** 0.5,
+        "expected": fmean(variances) ** 0.5,
     }
 
 

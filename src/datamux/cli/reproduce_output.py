@@ -47,16 +47,23 @@ def print_list(names: list[str], as_json: bool) -> None:
 
 
 def _described_figure(figure: PaperFigure) -> dict[str, Any]:
-    verdicts = {claim.name: claim.verdict.word for claim in CLAIMS if claim.figure == figure.name}
+    found, needed = figure.records
     return {
         "entry": "figure",
         "name": figure.name,
         "where": figure.where,
         "about": figure.title,
         "record": figure.record,
+        "records": found,
+        "records_needed": needed,
         "experiments": list(figure.experiments),
-        "holds": verdicts,
+        "holds": _verdicts(figure.name),
     }
+
+
+def _verdicts(figure: str) -> dict[str, str]:
+    """The verdicts of the claims that a figure or an experiment shows."""
+    return {claim.name: claim.verdict.word for claim in CLAIMS if claim.figure == figure}
 
 
 def _described_claim(claim: Claim) -> dict[str, Any]:
@@ -103,6 +110,7 @@ def _described(experiment: Experiment) -> dict[str, Any]:
         "series": [s.name for s in experiment.series],
         "needs": list(experiment.needs),
         "record": "retired" if experiment.retired else "yes" if has_record(experiment.id) else "no",
+        "holds": _verdicts(experiment.name),
     }
 
 
@@ -165,7 +173,7 @@ def _as_rows(records: list[Record]) -> list[dict[str, Any]]:
             rows += rows_of(record)
         elif record["kind"] == "quality":
             scored.setdefault(record["experiment"], []).append(record)
-        elif "rows" in record:
+        elif isinstance(record.get("rows"), list):  # of an audit, it is how many rows were used
             rows += record["rows"]
         else:
             about = {"experiment": record["experiment"], "seed": record["seed"]}

@@ -1,5 +1,7 @@
 """The audits of the models in the package: their headlines, advice and numbers."""
 
+from typing import Any
+
 from datamux.reproduce.records import Groups
 from datamux.reproduce.tables import paragraphs, table
 
@@ -29,11 +31,20 @@ def audit_section(groups: Groups) -> list[str]:
         titles = ["texts per pass", "guessing", *(f"label from {s.replace('_', ' ')}" for s in sources)]
         lines += [*table([*titles, *(f"words from {s.replace('_', ' ')}" for s in sources)], cells), ""]
         attacks = [row for row in record["results"] if row["part"] == "worst case"]
-        cells = [[r["group_size"], f"{r['success']:.0%}", r["median_tries"] or "", r["tries"]] for r in attacks]
-        lines += [*table(["texts per pass", "right answers changed", "median tries", "at most"], cells), ""]
+        cells = [
+            [r["group_size"], f"{r['success']:.0%}", _chance(r), r["texts"], r["median_tries"] or "", r["tries"]]
+            for r in attacks
+        ]
+        titles = ["texts per pass", "right answers changed", "by random neighbours", "texts", "median tries", "at most"]
+        lines += [*table(titles, cells), ""]
         (control,) = (row for row in record["results"] if row["part"] == "mixture read")
         lines += paragraphs(
             f"Is the mixture read? It scores {control['score']:.1%}, and {control['from_neighbour']:.1%} from the "
             f"neighbour's part of the mixture; guessing gives {control['guessing']:.1%}."
         )
     return lines[:-1]
+
+
+def _chance(attack: dict[str, Any]) -> str:
+    """What random neighbours changed; older records lack it."""
+    return f"{attack['by_chance']:.0%}" if "by_chance" in attack else ""
