@@ -1,6 +1,9 @@
-"""The README's generated table: short, in a reader's words, and from the same records as the full one."""
+"""Generated parts of pages: the README's short table, and pages that open with their result."""
 
 from pathlib import Path
+
+import pytest
+from results import OPENINGS
 
 from datamux.reproduce.figures.quality import IN_SHORT, scores, short_table
 from datamux.reproduce.records import records_of
@@ -22,3 +25,13 @@ def test_its_rows_are_those_of_the_records():
         found = scores(FULL[experiment])
         assert line.startswith(f"| {name} | {len(FULL[experiment])} | ")
         assert f"{sum(found[1]) / len(found[1]):.1f}" in line
+
+
+@pytest.mark.parametrize("page", ["results.md", "vision.md", *OPENINGS])
+def test_pages_open_with_a_result_and_a_picture(page):
+    text = (ROOT / "docs" / page).read_text()
+    opening = text.partition("\n## ")[0]
+    sentence, picture, _ = opening.partition("\n![")
+    assert picture, f"docs/{page} has no picture before its first section"
+    assert "|" not in sentence, "a table comes after the picture"
+    assert any(letter.isdigit() for letter in sentence), "the first sentence has the result"

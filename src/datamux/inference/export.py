@@ -143,8 +143,8 @@ def write_exported(
     model, n = runtime.model.cpu(), runtime.num_instances
     if getattr(model.config, "base_model", "") or getattr(model.config, "low_rank", 0):
         raise ValueError(
-            "this model runs another network at group size 1 than above it, and an exported file has only one: "
-            "use the model as it is, or train one without model.frozen and model.low_rank"
+            "this model runs one network at group size 1 and a different one at larger group sizes, but an exported "
+            "file can hold only one: use the model as it is, or train one without model.frozen and model.low_rank"
         )
     encoder = getattr(model.config, "backbone_config", model.config)
     inputs = list(INPUTS if getattr(encoder, "type_vocab_size", 0) > 1 else INPUTS[:2])

@@ -85,7 +85,7 @@ def quality_aims(groups: Groups) -> list[str]:
         for k, aim in aims.items():
             lost = fmean(theirs.get(k, theirs.get(1, []))) - fmean(ours[k])
             guesses = 1 in theirs and fmean(theirs[1]) < GUESSING.get(task, 0.0)
-            verdict = "says nothing: the plain one guesses" if guesses else missed(lost - aim, 1)
+            verdict = "cannot be judged, because the plain model only guesses" if guesses else missed(lost - aim, 1)
             found.append([task, name, base, k, f"at most {aim:g} lost", f"{lost:.1f} lost", verdict])
     return [*ABOUT_QUALITY, *table(["task", "model", "compared with", "k", "aim", "measured", ""], found)]
 

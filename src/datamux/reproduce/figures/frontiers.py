@@ -46,8 +46,9 @@ def distilled_frontier_section(groups: Groups) -> list[str]:
 def _section(title: str, about: list[str], record: Record, picture: str) -> list[str]:
     many = record["evaluation"]["groupings"]
     scores = (
-        f"Scores were measured here, in the engine of the row, over {many} random grouping{'s'[: many != 1]}: they "
-        "differ by some tenths from those above (bf16, three groupings)."
+        f"The scores of this table were measured with the engine of each row, over {many} random "
+        f"grouping{'s'[: many != 1]}. They differ by some tenths of a point from those in the tables of tasks, which "
+        "were measured in bf16 over three groupings."
     )
     advice = [record["recommendation"]["line"], ""] if "recommendation" in record else []
     shown = [f"![Accuracy against throughput]({picture})", ""]
@@ -55,7 +56,7 @@ def _section(title: str, about: list[str], record: Record, picture: str) -> list
 
 
 def frontier_table(record: Record) -> list[str]:
-    """Every point, the slowest first, after the one that all are compared with."""
+    """First the point with which all others are compared, then the others, from the slowest to the fastest."""
     known = "steps" in record["results"][0]  # how each model was trained on the task
     rows = []
     several = len({r["engine"] for r in record["results"]}) > 1
