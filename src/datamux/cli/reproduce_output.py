@@ -177,7 +177,8 @@ def _as_rows(records: list[Record]) -> list[dict[str, Any]]:
             rows += record["rows"]
         else:
             about = {"experiment": record["experiment"], "seed": record["seed"]}
-            rows += [about | row for row in record["results"]]
+            results = record["results"]
+            rows += [about | row for row in ([results] if isinstance(results, dict) else results)]
     for name, same in scored.items():
         results = [result for record in same for result in record["results"]]
         metrics = {result["group_size"]: result["metric"] for result in results}
