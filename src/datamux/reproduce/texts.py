@@ -19,6 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 from datamux.inference.writing import write_rows
 from datamux.tasks.files import read_rows
 from datamux.tasks.task import find_file, get_task, load_split, read_corpus
+from datamux.zoo import find_model
 
 WORDS = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
 ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -110,7 +111,8 @@ def make_texts(name: str, settings: Mapping[str, Any], file: Path, data_dir: str
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"part-{file.name}")
     if name in MAKERS:
-        part.write_text("".join(f"{text}\n" for text in MAKERS[name](settings["encoder"], data_dir)), encoding="utf-8")
+        texts = MAKERS[name](find_model(settings["encoder"]), data_dir)
+        part.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     else:
         source = find_file(get_task(settings["data"]), settings["split"], data_dir)
         if source is None:
