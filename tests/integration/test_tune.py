@@ -3,19 +3,26 @@
 import json
 import random
 import re
+import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel
 
 import datamux
 from command_line import run, succeed
 from conftest import write_jsonl
+from datamux.hub.loading import load_model, load_tokenizer
 from datamux.serve.settings import Settings as ServeSettings
 from datamux.serve.tuned import load_gears, tuned_gears
 from datamux.train.build import train_tokenizer
+from datamux.tuning import run as run_module
 from datamux.tuning import search
+from datamux.tuning import state as state_module
+from datamux.tuning.contender import Contender
+from datamux.tuning.search import last_trials
 from datamux.tuning.state import FILE, State
 
 GOOD, BAD = ["good", "fine", "great", "lovely", "warm"], ["bad", "poor", "dull", "cold", "awful"]
@@ -49,6 +56,11 @@ def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("files")
     test = write_jsonl(folder, "test.jsonl", reviews(40, seed=1))
     return {"train": write_jsonl(folder, "train.jsonl", reviews(240)), "test": test}
+
+
+def noted_in(folder: Path) -> dict:
+    """Everything that the search has noted."""
+    return json.loads((folder / FILE).read_text())
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +143,25 @@ def test_an_interrupted_search_goes_on(tmp_path, files, encoder, monkeypatch):
     assert {int(place.name) for place in trained[2:]} == {0, 1, 2}, "all three rounds ran"
 
 
+def test_a_session_that_was_killed_still_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_module, "TICK", 0.02)
+    state = State(tmp_path, {})
+    state.save()
+    with state.ticking():
+        time.sleep(0.3)
+    assert State(tmp_path, {}).spent >= 0.25, "although the state was not saved again"
+
+
+def test_the_pace_is_that_of_all_sessions_of_a_training(tmp_path):
+    """Seconds come from the training itself, which counts what it did before it was killed."""
+    trials = {"a #0": {"name": "a", "rung": 0, "steps": 100, "seconds": 50.0}}
+    contender = Contender("a", "cut", {})
+    found = search.Search(
+        **dict.fromkeys(search.Search.__dataclass_fields__) | {"state": Namespace(data={"trials": trials})}
+    )
+    assert found._pace(contender, 1) == pytest.approx(0.5 / search.SLOWER)
+
+
 def test_the_state_is_replaced_as_a_whole(tmp_path):
     state = State(tmp_path, {"files": 1})
     state.save(answer=42)
@@ -166,6 +197,115 @@ def test_bad_input_is_one_clear_line(tmp_path, files, arguments, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"metric": "accuracy"}, "unknown metric"),
+        ({"unlabelled": "{folder}/none.txt"}, "no such file"),
+        ({"engines": ["steam"]}, "unknown engine"),
+    ],
+)
+def test_the_corrected_command_can_use_the_same_folder(tmp_path, files, encoder, monkeypatch, wrong, message):
+    """A mistake in the first command leaves nothing that the second one would trip over."""
+    given = {
+        name: str(value).format(folder=tmp_path) if name == "unlabelled" else value for name, value in wrong.items()
+    }
+    settings = {"encoder": encoder, "out": tmp_path / "best", "budget": "20s"}
+    with pytest.raises(ValueError, match=message):
+        datamux.tune(files["train"], **(settings | given))
+    monkeypatch.setattr(run_module, "find_reference", lambda *args, **kwargs: pytest.exit("it began"))
+    with pytest.raises(pytest.exit.Exception, match="it began"):
+        datamux.tune(files["train"], **settings)
+    assert (tmp_path / "best" / FILE).exists()
+
+
+def classifier(place, source, names, order):
+    """A copy of a classifier of ours that knows its labels by other names and in another order."""
+    model = load_model(source)
+    weights = model.state_dict()
+    model.load_state_dict({name: x[order] if name.startswith("mux.head.out.") else x for name, x in weights.items()})
+    model.config.id2label, model.config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
+    model.save_pretrained(place)
+    load_tokenizer(source).save_pretrained(place)
+    return str(place)
+
+
+@pytest.mark.parametrize(
+    ("names", "order"), [(["LABEL_0", "LABEL_1"], [0, 1]), (["YES", "No"], [1, 0]), (["no", "yes"], [0, 1])]
+)
+def test_a_classifier_of_the_user_may_spell_its_labels_otherwise(tmp_path, files, tuned, names, order):
+    """Its answers are compared and taught by the names that the rows have."""
+    reference = noted_in(tuned.folder)["reference"]
+    own = classifier(tmp_path / "own", reference["folder"], names, order)
+    found = datamux.tune(files["train"], encoder=own, out=tmp_path / "b", families=["words"], max_drop=90, **QUICK)
+    assert noted_in(found.folder)["reference"]["stop_score"] == reference["stop_score"] > 0.5
+    gears = tuned_gears(found.folder, ServeSettings())
+    load_gears(found.folder, gears, found.best)
+    assert sorted(found.best.names) == ["no", "yes"]
+    assert any("trained before this search" in note for note in found.record["notes"])
+
+
+def test_an_encoder_that_cannot_be_cut_or_mixed_is_named(tmp_path, files):
+    words = [row["text"] for row in reviews(300)]
+    tokenizer = train_tokenizer(words, 400, lowercase=True)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 40}
+    torch.manual_seed(0)
+    AlbertModel(AlbertConfig(vocab_size=len(tokenizer), embedding_size=16, **sizes)).save_pretrained(
+        tmp_path / "albert"
+    )
+    tokenizer.save_pretrained(tmp_path / "albert")
+    settings = {"encoder": str(tmp_path / "albert"), "out": tmp_path / "best", **QUICK}
+    found = datamux.tune(files["train"], families=["cut", "mixed", "cut and mixed", "words"], max_drop=90, **settings)
+    notes = " ".join(found.record["notes"])
+    assert "the family 'cut' was left out: the encoder has 1 layer" in notes
+    assert "the family 'mixed' was left out: datamux does not know where the layers of albert are" in notes
+    assert "the family 'cut and mixed' was left out" in notes
+    assert {row["family"] for row in found.table} == {"reference", "words", "rival"}
+
+
+def test_whatever_is_wrong_with_one_contender_the_others_go_on(tmp_path, files, encoder, monkeypatch):
+    def fails(recipe, place, **options):
+        if recipe.model.keep_layers == 1:
+            raise RuntimeError("the disk is full\nand more")
+        return real(recipe, place, **options)
+
+    real = search.train
+    monkeypatch.setattr(search, "train", fails)
+    monkeypatch.setattr(run_module, "fit_rivals", lambda *args, **options: 1 / 0)
+    settings = {"encoder": encoder, "out": tmp_path / "best", "families": ["cut"], **QUICK}
+    found = datamux.tune(files["train"], max_drop=90, **settings)
+    failed = {row["name"]: row["failed"] for row in found.table if "failed" in row}
+    assert failed == {"1 layer of 4, round 1": "the disk is full"}
+    assert any(row["name"].startswith("2 layers of 4") and row["timed"] for row in found.table)
+    assert "the rivals from scikit-learn were left out: division by zero" in found.record["notes"]
+
+
+def test_a_larger_budget_trains_on_and_what_is_new_is_measured_again(tmp_path, files, encoder, monkeypatch):
+    trained = []
+
+    def noted(recipe, place, **options):
+        trained.append(place.name)
+        return real(recipe, place, **options)
+
+    real = search.train
+    monkeypatch.setattr(search, "train", noted)
+    monkeypatch.setattr(search, "seconds_per_step", lambda *args: 0.2)  # so that the first rounds are cut short
+    settings = {"encoder": encoder, "out": tmp_path / "best", "families": ["cut"], "engines": ["torch"], "max_drop": 90}
+    first = datamux.tune(files["train"], budget="10s", **settings)
+    skipped = [row for row in first.table if row.get("failed") == "no time was left"]
+    rounds, before = len(trained), noted_in(first.folder)["measured"]
+    lines: list[str] = []
+    again = datamux.tune(files["train"], budget="60s", **settings, tell=lines.append)
+    assert len(trained) > rounds
+    assert not [row for row in again.table if row.get("failed") == "no time was left"], skipped
+    noted_now = noted_in(again.folder)
+    names = {trial["name"]: trial["folder"] for trial in last_trials(noted_now["trials"])}
+    for one in noted_now["measured"].values():
+        assert one["folder"] == names.get(one["model"], one["folder"]), "no measurement is of an older model"
+    assert any(one["folder"] != before.get(one["name"], one)["folder"] for one in noted_now["measured"].values())
+    assert any(line.startswith("timing") for line in lines)
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path, files, encoder):

@@ -7,7 +7,7 @@ from datamux.evaluate.quality import score
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels, find_tags
 from datamux.train.build import train_tokenizer
-from datamux.train.simple_rivals import simple_rivals
+from datamux.train.simple_rivals import fit_rivals, simple_rivals
 
 WORDS = {"good": "yes", "fine": "yes", "great": "yes", "bad": "no", "poor": "no"}
 
@@ -66,3 +66,11 @@ def test_tags_by_the_word():
     found = simple_rivals(train, unseen, find_tags(train.labels), score)
     assert found[0].name == "each word's most frequent tag"
     assert found[0].score == pytest.approx(2 / 3), "two of two names are asked for, one is found"
+
+
+def test_a_file_that_is_sorted_by_label_is_sampled():
+    train = reviews(100)
+    ordered = train.only(sorted(range(100), key=lambda row: train.labels[row]))
+    found = fit_rivals(ordered, find_labels(train.labels), most_rows=40)
+    assert [rival.name for rival in found] == ["the most frequent label", "TF-IDF with a linear model"]
+    assert (found[1].logits(train).argmax(1) == train.encoded_labels(find_labels(train.labels))).mean() > 0.95

@@ -98,3 +98,59 @@ def test_labels_are_written_by_name(tmp_path):
     several = prepared(tmp_path / "s", [{"text": f"text {row}", "label": ["a", "b"][: row % 3]} for row in range(60)])
     assert several.labels.problem == "multi_label_classification"
     assert len(load_split(several.task, "train")) == len(several.train)
+
+
+def as_csv(tmp_path, given):
+    tmp_path.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(str(row[column]) for column in ("text", "label")) for row in given]
+    (tmp_path / "train.csv").write_text("\n".join(["text,label", *lines]))
+    return prepare(Settings(out=tmp_path, train=tmp_path / "train.csv"), tmp_path / "rows")
+
+
+def test_numbers_in_a_csv(tmp_path):
+    """A csv has only strings, so every number looks like a label of its own."""
+    data = as_csv(tmp_path, [{"text": f"text {row}", "label": row / 7} for row in range(60)])
+    assert data.labels.problem == "regression"
+    assert len(data.choice) > 2
+    assert all(isinstance(label, float) for label in data.choice.labels)
+
+
+def test_a_file_that_is_sorted_by_label(tmp_path):
+    """What takes the first rows of a part takes rows of every label."""
+    data = as_csv(tmp_path, sorted(rows(300), key=lambda row: row["label"]))
+    for part in (data.train, data.choice, load_split(data.task, "train"), load_split(data.task, "validation")):
+        assert set(part.first(20).labels) == {"yes", "no"}
+
+
+def test_secret_labels_are_as_if_there_were_no_rows(tmp_path):
+    secret = [row | {"label": -1} for row in rows(30, start=2000)]
+    data = prepared(tmp_path, rows(100), test=write_jsonl(tmp_path, "test.jsonl", secret))
+    assert data.test is None
+    assert any(note.startswith("the test rows were left out: all their labels are -1") for note in data.notes)
+    known = [row | {"label": row["label"] == "yes"} for row in rows(30, start=2000)]
+    with pytest.raises(BadFile, match="is not one of no, yes"):
+        prepared(tmp_path / "b", rows(100), test=write_jsonl(tmp_path, "other.jsonl", known))
+
+
+def test_the_same_text_is_never_in_two_parts(tmp_path):
+    data = prepared(tmp_path, [row | {"text": row["text"][:-1]} for row in rows(600)])
+    learn, stop = (load_split(data.task, split) for split in ("train", "validation"))
+    assert len(learn) + len(stop) + len(data.choice) == 600
+    assert len(stop) > 10
+    assert not texts(learn) & texts(stop)
+    assert not (texts(learn) | texts(stop)) & texts(data.choice)
+
+
+def test_copies_of_what_chooses_are_reported(tmp_path):
+    test = write_jsonl(tmp_path, "test.jsonl", rows(100))
+    unlabelled = write_jsonl(tmp_path, "more.jsonl", [{"text": row["text"]} for row in rows(100)])
+    data = prepared(tmp_path, rows(100), test=test, unlabelled=unlabelled)
+    held = len(data.choice)
+    assert f"warning: {held} of the 100 test rows have texts that are also in the held-out rows" in " ".join(data.notes)
+    assert any(note.startswith(f"warning: {held} of the {held} rows that choose have texts") for note in data.notes)
+    assert any(note.startswith("warning: 100 of the 100 rows to test with have texts") for note in data.notes)
+
+
+def test_a_bad_unlabelled_file_is_named_before_anything_is_trained(tmp_path):
+    with pytest.raises(BadFile, match="no such column"):
+        prepared(tmp_path, rows(100), unlabelled=write_jsonl(tmp_path, "more.jsonl", [{"words": "a text"}]))

@@ -5,6 +5,7 @@ encoder. Each takes seconds.
 """
 
 import logging
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,15 +57,21 @@ def fit_rivals(train: Examples, labels: Labels, *, encoder: str = "", most_rows:
     """
     if isinstance(train.texts[0], list):
         return [_most_frequent_tags(train, labels)]
-    some = train.first(most_rows)
+    some = _sample(train, most_rows)
     known = np.asarray(some.encoded_labels(labels))
     found = [FittedRival(_constant_name(labels), lambda rows: _constant(known, len(rows), labels))]
     found.append(_linear_rival("TF-IDF with a linear model", _tfidf(_joined(some)), some, known, labels))
     if encoder:
-        fewer = some.first(MOST_ROWS)
+        fewer = _sample(some, MOST_ROWS)
+        theirs = np.asarray(fewer.encoded_labels(labels))
         vectors = SentenceVectors(encoder)
-        found.append(_linear_rival("sentence vectors with a linear model", vectors, fewer, known[: len(fewer)], labels))
+        found.append(_linear_rival("sentence vectors with a linear model", vectors, fewer, theirs, labels))
     return found
+
+
+def _sample(rows: Examples, most: int) -> Examples:
+    """At most that many rows, drawn at random, because a file may be sorted by label."""
+    return rows if len(rows) <= most else rows.only(random.Random(0).sample(range(len(rows)), most))
 
 
 def _linear_rival(name: str, way: Callable[[Examples], Any], some: Examples, known: Any, labels: Labels) -> FittedRival:

@@ -9,6 +9,8 @@ from datamux.evaluate.frontier import Point
 from datamux.evaluate.row_scores import Metric, Numbers, bootstrap, interval
 from datamux.tuning.settings import Wish
 
+TENFOLD = 10.0  # times the throughput: a loss that is worth knowing
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -65,6 +67,22 @@ def choose(judged: Sequence[Judged], wish: Wish) -> Choice:
     wanted = f"a score of {wish.min_score:g}" if wish.min_score is not None else str(wish)
     why = f"nothing reaches {wanted} with enough certainty; the best scores {100 * nearest.point.score:.1f}"
     return Choice(nearest, False, why)
+
+
+def smallest_loss(judged: Sequence[Judged], times: float) -> Judged | None:
+    """The most accurate one that has at least so many times the throughput of the reference; None if there is none."""
+    fast = [one for one in judged if one.point.ratio >= times]
+    return max(fast, key=lambda one: (one.point.score, one.point.ratio)) if fast else None
+
+
+def tenfold_sentence(found: Judged | None) -> str:
+    """The smallest loss that buys ten times the throughput."""
+    if found is None:
+        return f"Nothing that was trained has {TENFOLD:g} times the throughput of the reference."
+    return (
+        f"The smallest loss for {TENFOLD:g} times the throughput is {found.point.drop:+.1f} points "
+        f"({found.drop_low:+.1f} to {found.drop_high:+.1f}): {found.point.name}, with {found.point.ratio:.1f} times."
+    )
 
 
 def recommendation(choice: Choice, judged: Sequence[Judged], metric: Metric, rows: int, wish: Wish) -> list[str]:

@@ -1,26 +1,34 @@
 """The user's rows in three parts: to learn from, to decide when to stop, and to choose with. No row is in two of them.
 
-The first two are written as files, because training reads files. Rows that choose a model are never trained on, and
-never decide when a training stops. Every decision that the user should know about becomes a note.
+Rows with the same text are in the same part. The first two are written as files, because training reads files. Rows
+that choose a model are never trained on, and never decide when a training stops. The rows of every part are shuffled,
+because a file may be sorted by label. Every decision that the user should know about becomes a note.
 """
 
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from datamux.tasks.examples import Examples
 from datamux.tasks.files import BadFile
 from datamux.tasks.labels import Labels
-from datamux.tasks.task import NoSuchSplit, Task, find_labels_of, get_task, load_split, task_from_files
+from datamux.tasks.task import (
+    NoSuchSplit,
+    Task,
+    find_labels_of,
+    get_task,
+    load_split,
+    load_unlabelled,
+    task_from_files,
+)
 from datamux.tuning.settings import Settings
 
 CHOICE_SHARE, MOST_CHOICE = 0.15, 3000  # of the rows, held out to choose with; more would take long to answer
 STOP_SHARE, MOST_STOP = 0.1, 1000  # of the rest, to decide when a training stops
 LEAST_ROWS = 20
+SECRET = "-1"  # the label of every row of a test split whose labels are not published
 
 
 @dataclass
@@ -49,21 +57,26 @@ def prepare(settings: Settings, folder: Path) -> Data:
     rows = load_split(task, "train", settings.data_dir)
     labels = find_labels_of(task, rows)
     notes: list[str] = []
+    rows = _with_names(rows, labels)
     _check_labels(rows, labels, task.kind == "token", notes)
     rows = _sampled(rows, settings.max_rows, settings.seed, notes)
-    choice = _given(task, "validation", settings, labels)
+    choice = _given(task, "validation", settings, labels, notes)
+    test = _given(task, "test", settings, labels, notes)
+    validated = choice is not None
     if choice is None:
-        rows, choice = _held_out(rows, CHOICE_SHARE, MOST_CHOICE, settings.seed)
-        choice = _without(choice, _keys(rows))
+        rows, choice = _held_out(rows, CHOICE_SHARE, MOST_CHOICE, settings.seed, labels)
         notes.append(f"{len(choice):,} of the rows were held out to choose with, and none of them was trained on")
-    elif len(choice) > MOST_CHOICE:
+    else:
+        _warn_of_copies(rows, choice, "training", "validation", notes)
+        if len(choice) > MOST_CHOICE:
+            notes.append(f"a sample of {MOST_CHOICE:,} validation rows chooses")
         choice = _shuffled(choice, settings.seed).first(MOST_CHOICE)
-        notes.append(f"a sample of {MOST_CHOICE:,} validation rows chooses")
-    test = _given(task, "test", settings, labels)
-    for name, others in (("validation", choice), ("test", test)):
-        if others is not None:
-            _warn_of_copies(rows, others, name, notes)
-    learn, stop = _held_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1)
+    if test is not None:
+        _warn_of_copies(rows, test, "training", "test", notes)
+        _warn_of_copies(choice, test, "validation" if validated else "held-out", "test", notes)
+    if settings.unlabelled is not None:
+        _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), choice, test, notes)
+    learn, stop = _held_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1, labels)
     if len(choice) == 0:
         different = len(_keys(rows))
         raise BadFile(rows.source, f"has only {different} different texts, so no row is left to choose with: add more")
@@ -76,12 +89,11 @@ def prepare(settings: Settings, folder: Path) -> Data:
         task.label or settings.label,
         None if labels.problem == "regression" else labels.names,
         files={
-            "train": _write(learn, labels, task, folder / "train.jsonl"),
-            "validation": _write(stop, labels, task, folder / "stop.jsonl"),
+            "train": _write(learn, task, folder / "train.jsonl"),
+            "validation": _write(stop, task, folder / "stop.jsonl"),
         },
     )
-    numbered = Labels(labels.names, labels.problem, numbered=task.label_names is not None)
-    return Data(written, numbered, learn, choice, test, notes)
+    return Data(written, Labels(labels.names, labels.problem), learn, choice, test, notes)
 
 
 def _task(settings: Settings) -> Task:
@@ -95,15 +107,35 @@ def _task(settings: Settings) -> Task:
     return task_from_files(files, settings.text, settings.label, token_level=settings.token_level or None)
 
 
-def _given(task: Task, split: str, settings: Settings, labels: Labels) -> Examples | None:
-    """The rows of a split that the user has, with labels that are known; None if there is no such split."""
+def _given(task: Task, split: str, settings: Settings, labels: Labels, notes: list[str]) -> Examples | None:
+    """The rows of a split that the user has; None if there is no such split, or its labels were kept secret."""
     try:
         rows = load_split(task, split, settings.data_dir)
     except NoSuchSplit:
         return None
-    if rows.labels is not None:
-        rows.encoded_labels(labels)  # a wrong label is reported before anything is trained
-    return rows
+    if (
+        labels.problem != "regression"
+        and SECRET not in labels.names
+        and {str(x) for x in rows.labels or ()} == {SECRET}
+    ):
+        notes.append(
+            f"the {split} rows were left out: all their labels are {SECRET}, which stands for an unknown label"
+        )
+        return None
+    return _with_names(rows, labels)
+
+
+def _with_names(rows: Examples, labels: Labels) -> Examples:
+    """The rows with their labels by name, whether the file has names or numbers. A wrong label is reported."""
+    found = rows.encoded_labels(labels)
+    names = labels.names
+    if isinstance(rows.texts[0], list):
+        found = [[names[tag] for tag in tags] for tags in found]
+    elif labels.problem == "multi_label_classification":
+        found = [[name for name, yes in zip(names, several, strict=True) if yes] for several in found]
+    elif labels.problem == "single_label_classification":
+        found = [names[number] for number in found]
+    return replace(rows, labels=found)
 
 
 def _check_labels(rows: Examples, labels: Labels, tags: bool, notes: list[str]) -> None:
@@ -114,7 +146,7 @@ def _check_labels(rows: Examples, labels: Labels, tags: bool, notes: list[str]) 
         raise BadFile(rows.source, problem, column=rows.label_column)
     if tags or labels.problem != "single_label_classification":
         return
-    counts = Counter(labels.names[number] for number in rows.encoded_labels(labels))
+    counts = Counter(rows.labels or ())
     rare = [name for name, count in counts.items() if count == 1]
     if rare:
         shown = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
@@ -134,20 +166,29 @@ def _shuffled(rows: Examples, seed: int) -> Examples:
     return rows.only(order)
 
 
-def _held_out(rows: Examples, share: float, most: int, seed: int) -> tuple[Examples, Examples]:
-    """(the rows that remain, those that are held out): the same share of every label, but never its only row."""
+def _held_out(rows: Examples, share: float, most: int, seed: int, labels: Labels) -> tuple[Examples, Examples]:
+    """(the rows that remain, those that are held out), both shuffled. All rows with one text are in the same part.
+
+    The same share of every label is held out, but never its only text.
+    """
     chance = random.Random(seed)
-    by_label: dict[str, list[int]] = defaultdict(list)
+    one_label = rows.labels if labels.problem == "single_label_classification" else None
+    if isinstance(rows.texts[0], list):
+        one_label = None
+    by_label: dict[str, list[str]] = defaultdict(list)
+    for row, text in enumerate(keys := [_key(rows, row) for row in range(len(rows))]):
+        by_label[one_label[row] if one_label else ""].append(text)
     share = min(share, most / len(rows))
-    labels: Sequence[Any] = rows.labels or ()
-    one_per_row = labels and not isinstance(labels[0], list | float)
-    for row in range(len(rows)):
-        by_label[str(labels[row]) if one_per_row else ""].append(row)
-    held: set[int] = set()
-    for members in by_label.values():
+    held: set[str] = set()
+    known: set[str] = set()
+    for texts in by_label.values():
+        members = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(members)
         chance.shuffle(members)
-        held.update(members[: min(len(members) - 1, int(share * len(members) + chance.random()))])
-    return rows.only([r for r in range(len(rows)) if r not in held]), rows.only(sorted(held))
+        held.update(members[: min(max(0, len(members) - 1), int(share * len(members) + chance.random()))])
+    parts = [[row for row, text in enumerate(keys) if (text in held) == wanted] for wanted in (False, True)]
+    remaining, others = (_shuffled(rows.only(part), seed) for part in parts)
+    return remaining, others
 
 
 def _keys(rows: Examples) -> set[str]:
@@ -160,48 +201,37 @@ def _key(rows: Examples, row: int) -> str:
     return words if rows.pairs is None else f"{words}\0{rows.pairs[row]}"
 
 
-def _without(rows: Examples, keys: set[str]) -> Examples:
-    return rows.only([row for row in range(len(rows)) if _key(rows, row) not in keys])
-
-
-def _warn_of_copies(rows: Examples, others: Examples, name: str, notes: list[str]) -> None:
-    known = _keys(rows)
-    copies = sum(_key(others, row) in known for row in range(len(others)))
+def _warn_of_copies(known: Examples, rows: Examples, known_as: str, name: str, notes: list[str]) -> None:
+    texts = _keys(known)
+    copies = sum(_key(rows, row) in texts for row in range(len(rows)))
     if copies:
         notes.append(
-            f"warning: {copies:,} of the {len(others):,} {name} rows have texts that are also in the training rows, so "
-            f"scores on them flatter every model: remove them from one of the files"
+            f"warning: {copies:,} of the {len(rows):,} {name} rows have texts that are also in the {known_as} rows, so "
+            "scores on them flatter every model: remove them from one of the files"
         )
 
 
-def _write(rows: Examples, labels: Labels, task: Task, file: Path) -> Path:
+def _warn_of_known_texts(unlabelled: Examples, choice: Examples, test: Examples | None, notes: list[str]) -> None:
+    texts = _keys(unlabelled)
+    for name, rows in (("that choose", choice), ("to test with", test)):
+        copies = 0 if rows is None else sum(_key(rows, row) in texts for row in range(len(rows)))
+        if rows is not None and copies:
+            notes.append(
+                f"warning: {copies:,} of the {len(rows):,} rows {name} have texts that are also in the unlabelled "
+                "file, so every model learns the reference's answers to them: remove them from that file"
+            )
+
+
+def _write(rows: Examples, task: Task, file: Path) -> Path:
     """Rows as JSON lines, with the names of their labels."""
     assert rows.labels is not None
     lines = []
     for row in range(len(rows)):
         texts = [rows.texts[row], *([] if rows.pairs is None else [rows.pairs[row]])]
-        label = _named(rows.labels[row], labels, tags=task.kind == "token")
-        lines.append(json.dumps(dict(zip(task.text, texts, strict=True)) | {task.label: label}, ensure_ascii=False))
+        cells = dict(zip(task.text, texts, strict=True)) | {task.label: rows.labels[row]}
+        lines.append(json.dumps(cells, ensure_ascii=False))
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.write_text("\n".join(lines) + "\n", encoding="utf-8")
     part.replace(file)
     return file
-
-
-def _named(value: Any, labels: Labels, *, tags: bool) -> Any:
-    if labels.problem == "regression":
-        return labels.encode(value)
-    if tags:
-        return [_name(one, labels) for one in value]
-    if labels.problem == "multi_label_classification":
-        return [_name(one, labels) for one in value]
-    return _name(value, labels)
-
-
-def _name(value: Any, labels: Labels) -> str:
-    """The name of one label, whether the file has its name or its number."""
-    single = replace(labels, problem="single_label_classification")
-    number = single.encode(value)
-    assert isinstance(number, int)
-    return labels.names[number]

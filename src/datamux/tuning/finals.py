@@ -12,6 +12,8 @@ from datamux.evaluate.frontier import Point, mark_best
 from datamux.evaluate.row_scores import Metric, Numbers, score_of
 from datamux.evaluate.timing import Contender as Timed
 from datamux.evaluate.workloads import inputs_of
+from datamux.inference.predictor import Predictor
+from datamux.tasks.examples import Examples
 from datamux.train.simple_rivals import FittedRival
 from datamux.tuning.data import Data
 from datamux.tuning.engines import on_engine
@@ -26,7 +28,7 @@ from datamux.tuning.measure import (
     timed_predictor,
     timed_rival,
 )
-from datamux.tuning.search import last_trials
+from datamux.tuning.search import last_trials, reason, slug
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
 
@@ -69,6 +71,7 @@ class Finals:
     def _score_models(self) -> None:
         reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
         trials = last_trials(self.state.data["trials"])
+        self._forget_old({trial["name"]: trial["folder"] for trial in trials})
         models = [reference, *_near_frontier(trials, "stop_score", "rate", MOST_MODELS)]
         for model in models:
             for engine in self.engines if "torch" in self.engines else ["torch", *self.engines]:
@@ -78,18 +81,26 @@ class Finals:
                     continue
                 self._score(model, engine)
 
+    def _forget_old(self, folders: dict[str, str]) -> None:
+        """Drop what was measured of models that were trained further since; all finalists are then timed again."""
+        measured = self.state.data["measured"]
+        old = [name for name, one in measured.items() if one["folder"] != folders.get(one["model"], one["folder"])]
+        for name in old:
+            del measured[name]
+        if old:
+            self.state.save(speeds={})
+
     def _score(self, model: dict[str, Any], engine: str) -> None:
         sizes = [
             size for size in model["sizes"] if _name(model["name"], engine, size) not in self.state.data["measured"]
         ]
         if not sizes:
             return
-        folder = Path(model["folder"])
         try:
-            predictor = on_engine(folder, engine, self._exported / source_name(folder))
+            predictor = self._predictor({"folder": model["folder"], "engine": engine})
         except Exception as error:  # an exporter fails in its own ways; the other engines still run
-            self.tell(f"{model['name']} on {engine}: left out, {str(error).splitlines()[0]}")
-            self.state.data["notes"].append(f"{model['name']} cannot run on {engine}: {str(error).splitlines()[0]}")
+            self.tell(f"{model['name']} on {engine}: left out, {reason(error)}")
+            self.state.data["notes"].append(f"{model['name']} cannot run on {engine}: {reason(error)}")
             return
         texts = inputs_of(self.data.choice)
         for size in sizes:
@@ -112,7 +123,7 @@ class Finals:
 
     def _note(self, about: Measured, rows: Numbers) -> None:
         name = _name(about["model"], about["engine"], about["group_size"])
-        file = self.folder / "rows" / f"{len(self.state.data['measured'])}.npy"
+        file = self.folder / "rows" / f"{slug(name)}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
         np.save(file, rows)
         self.state.data["measured"][name] = about | {"name": name, "rows": file.name}
@@ -122,6 +133,19 @@ class Finals:
     def _rows(self, name: str) -> Numbers:
         found: Numbers = np.load(self.folder / "rows" / self.state.data["measured"][name]["rows"])
         return found
+
+    def rows_of(self, name: str, examples: Examples) -> Numbers:
+        """The numbers of other rows, answered by a model that was measured."""
+        one = self.state.data["measured"][name]
+        if one["engine"] == RIVAL:
+            rival = next(rival for rival in self.rivals if rival.name == one["model"])
+            return self.metric.of_rows(rival_answers(rival, examples, self.data.labels), examples, self.data.labels)
+        predictor = self._predictor(one)
+        return score_predictor(predictor, examples, self.data.labels, self.metric, one["group_size"]).rows
+
+    def _predictor(self, one: Measured) -> Predictor:
+        folder = Path(one["folder"])
+        return on_engine(folder, one["engine"], self._exported / source_name(folder))
 
     def _for_timing(self) -> list[Measured]:
         """The reference, the rivals, what is close to the frontier, and the best multiplexed one in any case."""
@@ -147,9 +171,7 @@ class Finals:
                 timed.append(timed_rival(rivals[one["model"]], self.data.choice))
                 timed[-1].name = one["name"]
                 continue
-            folder = Path(one["folder"])
-            predictor = on_engine(folder, one["engine"], self._exported / source_name(folder))
-            timed.append(timed_predictor(one["name"], predictor, self.data.choice, one["group_size"]))
+            timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
         speeds = dict(time_all(timed, rounds=self.rounds, seconds=self.seconds, tell=self.tell))
         self.state.save(speeds=speeds)
         return speeds

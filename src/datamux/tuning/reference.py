@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from datamux.evaluate.row_scores import Metric
@@ -14,7 +15,7 @@ from datamux.tasks.examples import Examples
 from datamux.train.build import is_ours
 from datamux.train.recipe import Recipe, parse_recipe
 from datamux.train.stages import train
-from datamux.train.teachers import can_teach
+from datamux.train.teachers import can_teach, order_of
 from datamux.tuning.contender import PLAIN, PLAIN_MODEL, run_settings
 from datamux.tuning.data import Data
 from datamux.tuning.measure import score_predictor
@@ -44,8 +45,8 @@ def find_reference(
 ) -> Subject:
     """Train or take the reference, and note its score and speed in the state."""
     about = state.data.get("reference", {})
-    if encoder.is_classifier and can_teach(encoder.name, data.labels, data.task.kind):
-        model, max_tokens = str(_copied(encoder.name, folder / "reference")), tokens_allowed(encoder.name)
+    if is_the_reference(encoder, data):
+        model, max_tokens = str(_copied(encoder.name, data, folder / "reference")), tokens_allowed(encoder.name)
         tell(f"the reference is {encoder.name}, as it is")
     else:
         if encoder.is_classifier and tags_tokens(load_config(encoder.name)) != data.tags:
@@ -61,14 +62,39 @@ def find_reference(
     return Subject(encoder, model, ours, max_tokens, data.tags, len(data.train))
 
 
-def _copied(name: str, place: Path) -> Path:
-    """The user's classifier in the folder of the search, because its answers to the rows are kept beside it."""
-    if not (place / "config.json").exists():
-        runtime, _, _ = load_runtime(name, device="cpu", original=True)
-        if not isinstance(runtime, TorchRuntime):
-            raise ValueError(f"{name} is exported; give the model that it was exported from")
-        load_tokenizer(name).save_pretrained(place)
-        runtime.model.save_pretrained(place)
+def is_the_reference(encoder: Encoder, data: Data) -> bool:
+    """Whether the user named a classifier for these labels, which is then taken as it is."""
+    return encoder.is_classifier and can_teach(encoder.name, data.labels, data.task.kind)
+
+
+def in_order_of(encoder: Encoder, data: Data) -> Data:
+    """The same data with the labels in the order of the user's classifier: all models then number them alike."""
+    if data.labels.problem == "regression":
+        return data
+    order = order_of(load_config(encoder.name), data.labels)
+    names = tuple(data.labels.names[order.index(number)] for number in range(len(order)))
+    return replace(data, labels=replace(data.labels, names=names), task=replace(data.task, label_names=names))
+
+
+def _copied(name: str, data: Data, place: Path) -> Path:
+    """The user's classifier in the folder of the search, because its answers to the rows are kept beside it.
+
+    Its labels get the spelling of the rows. It may know them in other letter case, or only as LABEL_0, LABEL_1, ...
+    """
+    if place.exists():
+        return place
+    runtime, _, _ = load_runtime(name, device="cpu", original=True)
+    if not isinstance(runtime, TorchRuntime):
+        raise ValueError(f"{name} is exported; give the model that it was exported from")
+    model, tokenizer = runtime.model, load_tokenizer(name)
+    model.config.id2label = dict(enumerate(data.labels.names))
+    model.config.label2id = {label: number for number, label in enumerate(data.labels.names)}
+    model.config.problem_type = data.labels.problem
+    tokenizer.model_max_length = tokens_allowed(name)
+    part = place.with_suffix(".part")  # a copy that was interrupted is not taken for a whole one
+    tokenizer.save_pretrained(part)
+    model.save_pretrained(part)
+    part.rename(place)
     return place
 
 

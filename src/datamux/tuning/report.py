@@ -43,6 +43,7 @@ def html(record: dict[str, Any]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>{escape(record["task"])}: the fastest model that is good enough</h1>
 <p>{escape(" ".join(record["recommendation"]))}</p>
+<p>{escape(record["tenfold"])}</p>
 {tested}
 {frontier_svg(record)}
 <h2>Everything that was tried</h2>
@@ -59,6 +60,7 @@ answered by the predictor that you will call. Rows in grey were not timed to the
 
 def markdown(record: dict[str, Any]) -> str:
     lines = [f"# {record['task']}: the fastest model that is good enough", "", " ".join(record["recommendation"]), ""]
+    lines += [record["tenfold"], ""]
     lines += [record["tested"], ""] if record.get("tested") else []
     lines += ["| " + " | ".join(TITLES) + " |", "|" + "---|" * len(TITLES)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in record["table"]]

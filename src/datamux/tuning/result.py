@@ -30,6 +30,10 @@ class Result:
     def recommendation(self) -> str:
         return " ".join(self.record["recommendation"])
 
+    def as_record(self) -> dict[str, Any]:
+        """The run record, without the state of the search."""
+        return {name: value for name, value in self.record.items() if name != "table"} | {"results": self.table}
+
     def plot(self, file: str | Path | None = None) -> Path:
         """Draw accuracy against throughput as an SVG file, by default beside the report."""
         from datamux.tuning.plot import frontier_svg

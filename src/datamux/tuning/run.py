@@ -2,35 +2,48 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from datamux.errors import check_choice
 from datamux.evaluate.records import provenance
-from datamux.evaluate.row_scores import Metric, bootstrap, find_metric, interval
+from datamux.evaluate.row_scores import Metric, find_metric
 from datamux.hub.loading import load_config
-from datamux.inference.predictor import load
-from datamux.tasks.examples import Examples
 from datamux.tasks.task import load_split
 from datamux.train.build import is_ours
 from datamux.train.simple_rivals import FittedRival, fit_rivals
-from datamux.tuning.choice import Choice, Judged, choose, judge, recommendation
+from datamux.tuning.choice import (
+    TENFOLD,
+    Choice,
+    Judged,
+    choose,
+    judge,
+    recommendation,
+    smallest_loss,
+    tenfold_sentence,
+)
 from datamux.tuning.contender import Contender, LeftOut
 from datamux.tuning.data import Data, prepare
 from datamux.tuning.engines import find_engines
 from datamux.tuning.families import FAMILIES
 from datamux.tuning.finals import RIVAL, Finals
 from datamux.tuning.keep import write_best
-from datamux.tuning.measure import score_predictor
-from datamux.tuning.reference import find_reference
+from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
-from datamux.tuning.search import Search
+from datamux.tuning.search import Search, reason
 from datamux.tuning.settings import BUDGET, Settings, Wish, parse_budget
 from datamux.tuning.state import FILE, State
 from datamux.tuning.subject import Encoder, Subject, find_encoder
+from datamux.tuning.tested import test_results, tested_sentence
 
 CONSTANT = ("the most frequent label", "the mean")  # the same answer for every text: no rival
+OWN_CLASSIFIER = (
+    "warning: the reference was trained before this search; if it has seen some of the rows that choose, its score on "
+    "them flatters it, and the losses of the others look larger than they are"
+)
+SEARCH, ROWS = "search", "rows"  # folders below that of the best model, and below that of the search
 MEASURING = 0.2  # of the budget, kept for engines and timing
 TIMING = {600: (5, 0.7), 60: (3, 0.2), 0: (2, 0.05)}  # from this budget on: rounds, and seconds of one turn
 Tell = Callable[[str], None]
@@ -97,20 +110,41 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
     """Run all steps, or those that an interrupted run has not done yet."""
     for family in settings.families:
         check_choice("family", family, FAMILIES)
-    out = settings.out
-    if out.exists() and any(out.iterdir()) and not (out / FILE).exists():
+    out = settings.out.resolve()
+    folder = out / SEARCH
+    if not (out / FILE).exists() and any(
+        file.is_file() and folder / ROWS not in file.parents for file in out.rglob("*")
+    ):
         raise ValueError(f"{out} is not empty and holds no search; choose another folder")
+    notes: list[str] = []
+    engines = find_engines(settings.engines, notes)
     encoder = find_encoder(settings.encoder)
     state = State(out, settings.identity())
-    folder = out / "search"
-    data = prepare(settings, folder / "rows")
+    data = prepare(settings, folder / ROWS)  # nothing is noted before the rows were read without a mistake
     metric = find_metric(data.labels, tags=data.tags, asked=settings.metric)
-    engines = find_engines(settings.engines, data.notes)
+    if is_the_reference(encoder, data):
+        data = in_order_of(encoder, data)
+        notes.append(OWN_CLASSIFIER)
     if state.resumed:
         tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
-    state.save(notes=list(data.notes))
-    for note in data.notes:
-        tell(note)
+    state.save(notes=[])
+    for note in (*data.notes, *notes):
+        _note(note, state, tell)
+    with state.ticking():
+        return _run(replace(settings, out=out), state, data, metric, encoder, engines, tell)
+
+
+def _run(
+    settings: Settings,
+    state: State,
+    data: Data,
+    metric: Metric,
+    encoder: Encoder,
+    engines: Sequence[str],
+    tell: Tell,
+) -> Result:
+    """From the rows to the folder of the best model."""
+    out, folder = settings.out, settings.out / SEARCH
     stop_rows = load_split(data.task, "validation")
     subject = find_reference(encoder, data, stop_rows, metric, folder, state, settings.budget, settings.seed, tell)
     contenders = _contenders(subject, settings, state, tell)
@@ -134,10 +168,15 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
     judged = judge(points, rows, metric, settings.wish)
     ours = [one for one in judged if one.point.engine != RIVAL]
     choice = choose(ours, settings.wish)
-    record = _record(settings, state, subject, data, metric, judged, choice)
+    tenfold = smallest_loss(ours, TENFOLD)
+    record = _record(settings, state, subject, data, metric, engines, judged, choice, tenfold)
     write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish)
-    if data.test is not None:
-        record["tested"] = _tested(out, subject, data, data.test, metric)
+    test = data.test
+    if test is not None:
+        wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
+        names = [one.point.name for one in wanted if one is not None]
+        record["test_results"] = test_results(names, lambda name: finals.rows_of(name, test), metric)
+        record["tested"] = tested_sentence(record["test_results"], choice.best.point.name, test)
     state.save(**record)
     write_report(record, out)
     (out / "README.md").write_text(_readme(record), encoding="utf-8")
@@ -151,10 +190,8 @@ def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) 
             continue
         try:
             found += family(subject)
-        except LeftOut as reason:
-            note = f"the family {name!r} was left out: {reason}"
-            state.data["notes"].append(note)
-            tell(note)
+        except LeftOut as why:
+            _note(f"the family {name!r} was left out: {why}", state, tell)
     return found
 
 
@@ -162,8 +199,17 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     """Simple ways to answer, which a user would try. They need scikit-learn."""
     tell("fitting what you could have tried with scikit-learn")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
-    found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=len(data.train))
+    try:
+        found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=len(data.train))
+    except Exception as error:  # what was trained must not be lost because a rival fails
+        _note(f"the rivals from scikit-learn were left out: {reason(error)}", state, tell)
+        return []
     return [rival for rival in found if rival.name not in CONSTANT]
+
+
+def _note(text: str, state: State, tell: Tell) -> None:
+    state.data["notes"].append(text)
+    tell(text)
 
 
 def _record(
@@ -172,8 +218,10 @@ def _record(
     subject: Subject,
     data: Data,
     metric: Metric,
+    engines: Sequence[str],
     judged: Sequence[Judged],
     choice: Choice,
+    tenfold: Judged | None,
 ) -> dict[str, Any]:
     """What `tune.json` says at the end."""
     sentences = recommendation(choice, judged, metric, len(data.choice), settings.wish)
@@ -185,10 +233,15 @@ def _record(
         "metric": metric.name,
         "encoder": subject.encoder.name,
         "wish": str(settings.wish),
+        "budget": settings.budget,
+        "spent": state.spent,
+        "seed": settings.seed,
+        "engines": list(engines),
         "met": choice.met,
         "chosen": choice.best.point.name,
         "choice_rows": len(data.choice),
         "train_rows": len(data.train),
+        "tenfold": tenfold_sentence(tenfold),
         "recommendation": [*sentences, *([better] if better else [])],
         "table": _table(state, judged, choice),
         "notes": state.data["notes"],
@@ -214,6 +267,9 @@ def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[
             {
                 "name": point.name,
                 "family": families.get(point.model, "rival"),
+                "model": point.model,
+                "engine": point.engine,
+                "group_size": point.group_size,
                 "score": 100 * point.score,
                 "drop": point.drop,
                 "drop_low": one.drop_low,
@@ -244,25 +300,11 @@ def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[
             continue
         about = {"name": f"{trial['name']}, round {trial['rung'] + 1}", "family": trial["family"], **plain}
         if "failed" in trial:
-            rows.append(about | {"failed": trial["failed"]})
+            rows.append(about | {"failed": trial["failed"], "skipped": trial.get("skipped", False)})
         else:
             score = trial["stop_score"]
             rows.append(about | {"score": 100 * score, "drop": 100 * (stop - score), "rate": trial["rate"]})
     return rows
-
-
-def _tested(out: Path, subject: Subject, data: Data, test: Examples, metric: Metric) -> str:
-    """One sentence about rows that played no part in anything."""
-    best = load(out).with_settings(tells_cuts=False)
-    chosen = score_predictor(best, test, data.labels, metric, best.default_size)
-    reference = score_predictor(load(subject.reference).with_settings(tells_cuts=False), test, data.labels, metric, 1)
-    one, other = bootstrap(metric, reference.rows, chosen.rows)
-    low, high = interval(100 * (one - other))
-    drop = 100 * (reference.score - chosen.score)
-    return (
-        f"On {len(test):,} test rows, which played no part, it scores {100 * chosen.score:.1f} and the reference "
-        f"{100 * reference.score:.1f}: a loss of {drop:+.1f} points (95%: {low:+.1f} to {high:+.1f})."
-    )
 
 
 def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from datamux.tuning.subject import Subject
 from datamux.tuning.teaching import ask_reference, written_to
 
 SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
+ANOTHER = 0.15  # if this share of the time is left after the last rung, another one follows
 LEAST_STEPS = 20  # fewer steps say nothing about a contender
 PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
 SLOWER = 1.3  # evaluations and the teacher's answers make a training longer than its steps
@@ -54,11 +55,20 @@ class Search:
         entrants = list(contenders)
         if any(not self._done(contender, 0) for contender in entrants):
             self._ask(entrants)
-        for rung, share in enumerate(SHARES):
+        rung = 0
+        while rung < len(SHARES) or self._goes_on(entrants, rung):
             entrants = self._promoted(entrants, rung)
             left = max(0.0, self.deadline - self.state.spent)
-            rest = sum(SHARES[rung:])
-            self._rung(entrants, rung, left * share / rest)
+            share = SHARES[rung] / sum(SHARES[rung:]) if rung < len(SHARES) else 1.0
+            self._rung(entrants, rung, left * share)
+            rung += 1
+
+    def _goes_on(self, entrants: Sequence[Contender], rung: int) -> bool:
+        """Whether another rung is worth it: trainings ended for lack of time, and a larger budget was given since."""
+        if any(self._done(contender, rung) or _key(contender, rung) in self._started for contender in entrants):
+            return True
+        cut_short = any((self._trial(contender, rung - 1) or {}).get("cut_short") for contender in entrants)
+        return cut_short and self.deadline - self.state.spent > ANOTHER * self.deadline
 
     def _ask(self, contenders: Sequence[Contender]) -> None:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
@@ -79,75 +89,75 @@ class Search:
         )
 
     def _rung(self, entrants: Sequence[Contender], rung: int, seconds: float) -> None:
-        paces = {
-            contender.name: self._pace(contender, rung) for contender in entrants if not self._done(contender, rung)
-        }
-        able = [c for c in entrants if math.isfinite(paces.get(c.name, math.inf))]
-        waiting = sorted(able, key=lambda c: paces[c.name])
-        ends = self.state.spent + seconds
+        waiting = [contender for contender in entrants if not self._done(contender, rung)]
+        ends = min(self.deadline, self.state.spent + seconds)
+        paces = {} if seconds <= 0 else {contender.name: self._pace(contender, rung) for contender in waiting}
+        if paces:
+            waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
+            waiting.sort(key=lambda contender: paces[contender.name])
         for place, contender in enumerate(waiting):
-            pace = paces[contender.name]
-            left = min(ends, self.deadline) - self.state.spent
-            share = left / (len(waiting) - place)
-            most = contender.epochs * (1, 2, 4)[rung] / 4 * len(self.data.train) / contender.rows_per_step
-            steps = int(min(share / (pace * SLOWER), max(most, 10 * LEAST_STEPS)))
+            left = ends - self.state.spent
+            most = int(max(self._most_steps(contender, rung), 10 * LEAST_STEPS))
+            steps = min(most, int(left / (len(waiting) - place) / (paces[contender.name] * SLOWER))) if paces else 0
             if self.state.spent >= self.deadline or (rung and steps < LEAST_STEPS):
                 self._skip(contender, rung)
                 continue
-            self._train(contender, rung, max(LEAST_STEPS, steps), pace)
+            self._train(contender, rung, max(LEAST_STEPS, steps), most, paces[contender.name])
 
-    def _train(self, contender: Contender, rung: int, steps: int, pace: float) -> None:
-        key = _key(contender, rung)
-        steps = self.state.data.setdefault("started", {}).setdefault(key, steps)  # an interrupted run keeps its steps
+    def _most_steps(self, contender: Contender, rung: int) -> float:
+        """More would not help. The first rungs have a part of it, because others follow."""
+        return contender.epochs * min(1.0, 2.0**rung / 4) * len(self.data.train) / contender.rows_per_step
+
+    def _train(self, contender: Contender, rung: int, steps: int, most: int, pace: float) -> None:
+        steps = self._started.setdefault(_key(contender, rung), steps)  # an interrupted run keeps its steps
         self.state.save()
         left = max(0.0, self.deadline - self.state.spent)
         self.tell(
             f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace * SLOWER)}; "
             f"{_time(left)} left for training"
         )
-        recipe = self._recipe(contender, steps, rung)
-        place = self.folder / _slug(contender.name) / str(rung)
-        before = self.state.spent
         try:
-            with written_to(self.folder / "training.log"):
-                model = train(recipe, place, task=self.data.task)
-        except ValueError as error:
-            self.tell(f"{contender.name}: left out, {error}")
-            self._note(contender, rung, failed=str(error))
+            found = self._trained(contender, rung, steps)
+        except Exception as error:  # whatever is wrong with one contender, the others go on
+            self._leave_out(contender, rung, error)
             return
+        self._note(contender, rung, cut_short=steps < most, **found)
+        score, rate = found["stop_score"], found["rate"]
+        self.tell(f"{contender.name}: {100 * score:.1f}, about {rate:,.0f} texts per second")
+
+    def _trained(self, contender: Contender, rung: int, steps: int) -> dict[str, Any]:
+        """Train a contender, and score it on the rows that stop trainings."""
+        recipe = self._recipe(contender, steps, rung)
+        with written_to(self.folder / "training.log"):
+            model = train(recipe, self.folder / slug(contender.name) / str(rung), task=self.data.task)
         forget_checkpoints(model.parent)
         size = max(contender.sizes)
-        found = score_predictor(
-            load(model, bf16=bf16_is_quick()).with_settings(tells_cuts=False),
-            self.stop_rows,
-            self.data.labels,
-            self.metric,
-            size,
-        )
-        trained = json.loads((model / "training.json").read_text())[-1]
-        self._note(
-            contender,
-            rung,
-            folder=str(model),
-            steps=trained["steps"],
-            seconds=self.state.spent - before,
-            stop_score=found.score,
-            rate=found.rate,
-        )
-        self.tell(f"{contender.name}: {100 * found.score:.1f}, about {found.rate:,.0f} texts per second")
+        predictor = load(model, bf16=bf16_is_quick()).with_settings(tells_cuts=False)
+        found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
+        trained = json.loads((model / "training.json").read_text())[-1]  # its seconds are those of all its sessions
+        about = {name: trained[name] for name in ("steps", "seconds")}
+        return {"folder": str(model), **about, "stop_score": found.score, "rate": found.rate}
+
+    def _leave_out(self, contender: Contender, rung: int, error: Exception) -> None:
+        self._note(contender, rung, failed=reason(error))
+        self.tell(f"{contender.name}: left out, {reason(error)}")
+
+    @property
+    def _started(self) -> dict[str, int]:
+        """The steps of every training that was started."""
+        started: dict[str, int] = self.state.data.setdefault("started", {})
+        return started
 
     def _pace(self, contender: Contender, rung: int) -> float:
         """Seconds per step: from the rung before, or from a few steps that are timed now."""
         before = self._trial(contender, rung - 1)
         if before and before.get("steps"):
-            seconds: float = before["seconds"] / before["steps"] / SLOWER
-            return seconds
+            return float(before["seconds"] / before["steps"] / SLOWER)
         try:
             recipe = self._recipe(contender, 1)
             return seconds_per_step(recipe, self.data.train, self.data.labels, self.data.task.kind)
-        except ValueError as error:  # a contender that cannot be built is named, and left out
-            self._note(contender, rung, failed=str(error))
-            self.tell(f"{contender.name}: left out, {error}")
+        except Exception as error:  # a contender that cannot be built is named, and left out
+            self._leave_out(contender, rung, error)
             return math.inf
 
     def _promoted(self, entrants: list[Contender], rung: int) -> list[Contender]:
@@ -175,7 +185,7 @@ class Search:
             floor = min(self.wish.min_score, 100 * reference["stop_score"])
         lacks: float = max(0.0, floor - 100 * trial["stop_score"])
         faster: float = trial["rate"] / reference["rate"]
-        return math.log(faster) - lacks / PATIENT[rung]
+        return math.log(faster) - lacks / PATIENT[min(rung, len(PATIENT) - 1)]
 
     # What is known of a contender
 
@@ -184,7 +194,8 @@ class Search:
         return found
 
     def _done(self, contender: Contender, rung: int) -> bool:
-        return self._trial(contender, rung) is not None
+        found = self._trial(contender, rung)
+        return found is not None and not found.get("skipped")
 
     def _model_of(self, contender: Contender, rung: int) -> str:
         return str((self._trial(contender, rung) or {}).get("folder", ""))
@@ -196,7 +207,7 @@ class Search:
 
     def _skip(self, contender: Contender, rung: int) -> None:
         if rung == 0 and not self._done(contender, rung):
-            self._note(contender, rung, failed="no time was left")
+            self._note(contender, rung, failed="no time was left", skipped=True)
             self.tell(f"{contender.name}: no time was left for it; give a larger --budget")
 
 
@@ -209,6 +220,11 @@ def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(last.values(), key=lambda trial: -float(trial["stop_score"]))
 
 
+def reason(error: Exception) -> str:
+    """One line that says what went wrong."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def forget_checkpoints(folder: Path) -> None:
     """Checkpoints are for continuing a training; when it is finished, they only take room."""
     for checkpoint in folder.glob("checkpoint-*"):
@@ -219,7 +235,7 @@ def _key(contender: Contender, rung: int) -> str:
     return f"{contender.name} #{rung}"
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     return "-".join("".join(letter if letter.isalnum() else " " for letter in name).split())
 
 

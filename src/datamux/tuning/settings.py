@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 
 BUDGET = "60m"  # on two cores this trains an encoder of six layers on some ten thousand rows, and a dozen contenders
@@ -91,9 +92,14 @@ class Settings:
     def identity(self) -> dict[str, object]:
         """What must be the same for a run to be continued. The wish and the budget may change."""
         files = {
-            name: [str(file), file.stat().st_size]
+            name: _fingerprint(file)
             for name in ("train", "validation", "test", "unlabelled")
             if (file := getattr(self, name)) is not None and file.exists()
         }
         same = ("task", "label", "encoder", "metric", "token_level", "max_rows", "seed")
         return {"files": files, "text": list(self.text)} | {name: getattr(self, name) for name in same}
+
+
+def _fingerprint(file: Path) -> str:
+    with file.open("rb") as handle:
+        return file_digest(handle, "sha256").hexdigest()
