@@ -13,8 +13,9 @@ from clusters import two_nodes
 from predicting import MANY, rows_of, write
 
 from command_line import command
-from datamux.cluster.file_job import Workers, predict_files
+from datamux.cluster.file_job import predict_files
 from datamux.cluster.manifest import Settings, fingerprint_of
+from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
 
 ROWS = 1500

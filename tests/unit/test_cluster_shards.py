@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicting import MANY, rows_of, write
 
+from datamux.cluster import file_job
+from datamux.cluster.checking import check_job
 from datamux.cluster.cutting import cut_out
-from datamux.cluster.file_job import JobDone, _check_apart, _count_finished
+from datamux.cluster.file_job import JobDone, _advance, _check_apart, _count, _count_finished, predict_files
 from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
 from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
 from datamux.cluster.sources import SourceFile, find_files
-from datamux.cluster.storage import OutputFolder
-from datamux.cluster.worker import BEGUN, TRIES, ShardWorker
+from datamux.cluster.storage import BEGUN, OutputFolder
+from datamux.cluster.worker import RUN, TRIES, ShardWorker
+from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
 
 
@@ -158,6 +161,188 @@ def test_a_shard_that_kills_its_workers_is_given_up(predictor, tmp_path):
     assert "its worker died 5 times" in worker(predictor, tmp_path / "out").answer(shard)["problem"]
 
 
+def test_a_try_counts_before_the_model_is_loaded(tmp_path, monkeypatch):
+    """Loading may kill the worker as well, for example when there is not enough memory."""
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+
+    def die(self):
+        raise SystemExit
+
+    monkeypatch.setattr(ShardWorker, "predictor", die)
+    with pytest.raises(SystemExit):
+        worker(None, tmp_path / "out").answer(shard)
+    assert len(OutputFolder(str(tmp_path / "out")).names(f"{BEGUN}/{shard.name}")) == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("out of memory"), TypeError("a type")])
+def test_whatever_goes_wrong_with_a_shard_is_reported(predictor, tmp_path, monkeypatch, error):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+
+    def fail(*given, **options):
+        raise error
+
+    monkeypatch.setattr("datamux.cluster.worker.predict_file", fail)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert about["problem"].endswith(f"in.jsonl: {type(error).__name__}: {error}")
+
+
+def test_a_run_stops_when_another_takes_over(predictor, tmp_path):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    output = OutputFolder(str(tmp_path / "out"))
+    output.publish(b'"second"', RUN)
+    settings = Settings("tiny", group_size=1, format="jsonl")
+    about = ShardWorker(settings, output.url, run="first", prepared=predictor).answer(shard)
+    assert not output.names("_job/done")
+    with pytest.raises(ValueError, match="another run has taken over"):
+        _count(about, JobDone())
+    assert ShardWorker(settings, output.url, run="second", prepared=predictor).answer(shard)["rows"] == 1
+
+
+def test_workers_find_a_relative_output(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    url = OutputFolder("answers").url
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    OutputFolder(url).publish(b"1", "part")
+    assert (tmp_path / "answers/part").read_bytes() == b"1"
+
+
+def test_a_published_file_is_on_the_disk_before_it_has_its_name(monkeypatch, tmp_path):
+    """So a power cut leaves no shard that counts as done and whose part is empty."""
+    import os
+
+    synced, output = [], OutputFolder(str(tmp_path / "out"))
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    (tmp_path / "part").write_text("rows")
+    output.publish(tmp_path / "part", "part-000000")
+    file, folder = synced
+    assert "/_job/under-way/" in file
+    assert folder == str(tmp_path / "out")
+
+
+def test_names_of_files_that_are_left_out_are_told(tmp_path, caplog):
+    for name in ("a.jsonl", "b.jsonl.gz", "c.png"):
+        (tmp_path / name).write_text("x")
+    assert len(find_files(str(tmp_path))) == 1
+    assert "2 files of other kinds are left out: b.jsonl.gz, c.png" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv"])
+def test_a_mistake_leaves_nothing_and_can_be_corrected(predictor, tmp_path, monkeypatch, kind):
+    model, out = str(tmp_path / "model"), tmp_path / "out"
+    source = write(tmp_path / f"in{kind}", [{"review": MANY[i]} for i in range(5)])
+    right = Settings(model, text=("review",), group_size=2, format="jsonl", fingerprint=fingerprint_of(model))
+    monkeypatch.setattr(file_job, "ray_session", lambda address: pytest.fail("a mistake needs no cluster"))
+    with pytest.raises(ValueError, match="column 'text': no such column; there are: review"):
+        predict_files(str(source), str(out), replace(right, text=("text",)))
+    with pytest.raises(ValueError, match="group_size 50 is more than"):
+        predict_files(str(source), str(out), replace(right, group_size=50))
+    files, output = find_files(str(source)), OutputFolder(str(out))
+    assert open_manifest(output, right, files) is None
+    check_job(files, right)
+
+
+def test_columns_are_looked_for_in_several_rows_and_files(predictor, tmp_path):
+    settings = Settings(str(tmp_path / "model"))
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in/a.jsonl", [{"other": 1}] * 3)
+    with pytest.raises(ValueError, match="there are: other"):
+        check_job(find_files(str(tmp_path / "in")), settings)
+    write(tmp_path / "in/b.jsonl", [{"other": 1}, {"text": "good film"}])
+    check_job(find_files(str(tmp_path / "in")), settings)
+    (tmp_path / "in/a.jsonl").write_text("no json\n")
+    (tmp_path / "in/b.jsonl").write_text("")
+    check_job(find_files(str(tmp_path / "in")), settings)  # rows that cannot be read are reported one by one
+
+
+def test_a_job_that_has_done_nothing_is_begun_anew(tmp_path):
+    output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
+    files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
+    write_manifest(output, settings, files, shards)
+    output.publish(b"rows", "part-000000.parquet")
+    output.publish(b"rows", "_errors/part-000000.jsonl")
+    other = replace(settings, prefix="answer_")
+    assert open_manifest(output, other, files) is None
+    write_manifest(output, other, files, shards)
+    assert output.names("") == ["_job"], "a part that was not counted must not stay"
+    output.publish(b"", "_job/done/000000-1-0")
+    with pytest.raises(ValueError, match="another prefix"):
+        open_manifest(output, settings, files)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/mine.txt").write_text("x")
+    with pytest.raises(ValueError, match="is not empty"):
+        open_manifest(OutputFolder(str(tmp_path / "other")), settings, files)
+
+
+def test_shards_keep_their_size(tmp_path):
+    output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
+    files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
+    write_manifest(output, settings, files, shards, 1000)
+    output.publish(b"", "_job/done/000000-1-0")
+    assert open_manifest(output, settings, files) == open_manifest(output, settings, files, 1000) == shards
+    with pytest.raises(ValueError, match="shards of another size; leave --shard-mb out"):
+        open_manifest(output, settings, files, 500)
+
+
+class Bar:
+    desc, start_t, n = "waiting", 100.0, 0
+
+    def set_description(self, text, refresh):
+        self.desc = text or ""
+
+    def update(self, size):
+        self.n += size
+
+
+def test_the_time_left_does_not_count_the_start_of_ray():
+    bar, shard = Bar(), Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)
+    _advance(bar, shard, {"began": 130.0})
+    _advance(bar, shard, {"began": 150.0})
+    assert (bar.start_t, bar.n, bar.desc) == (130.0, 20, "")
+
+
+def test_the_work_begins_when_workers_have_their_model():
+    done, about = JobDone(), {"rows": 5, "bad": 0, "problems": []}
+    for worker_name, began, ended in (("a", 10.0, 20.0), ("b", 14.0, 22.0), ("a", 20.0, 30.0)):
+        _count({**about, "worker": worker_name, "began": began, "ended": ended}, done)
+    assert done.working == 30.0 - 12.0
+
+
+class FakeRay:
+    """Stands for Ray: the machines of a cluster."""
+
+    def __init__(self, *machines):
+        self.machines = machines
+
+    def cluster_resources(self):
+        return {name: sum(has.get(name, 0) for has in self.machines) for name in {n for m in self.machines for n in m}}
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": has} for has in self.machines]
+
+
+def test_a_worker_has_a_gpu_of_its_own_if_there_are_any():
+    plain, gpus = FakeRay({"CPU": 8.0}, {"CPU": 4.0}), FakeRay({"CPU": 8.0, "GPU": 2.0}, {"CPU": 4.0})
+    assert (Workers().num_gpus(plain), Workers().number(plain)) == (0, 12)
+    assert (Workers().num_gpus(gpus), Workers().number(gpus)) == (1, 2)
+    assert (Workers(device="cpu").num_gpus(gpus), Workers(device="cpu", num_cpus=4).number(gpus)) == (0, 3)
+    assert (Workers(device="cuda:1").num_gpus(gpus), Workers(device="cuda:1").own_device) == (1, "cuda")
+    assert Workers().own_device is None
+
+
+def test_a_worker_that_fits_on_no_machine_is_refused(monkeypatch, caplog):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    ray = FakeRay({"CPU": 8.0}, {"CPU": 4.0})
+    Workers(num_cpus=8).check_fit(ray)
+    with pytest.raises(ValueError, match=r"needs 12 cores and 0 GPUs, and no machine has them \(8 cores"):
+        Workers(num_cpus=12).check_fit(ray)
+    with pytest.raises(ValueError, match="1 GPUs"):
+        Workers(device="cuda").check_fit(ray)
+    assert not caplog.records
+    Workers(num_cpus=12, address="auto").check_fit(ray)
+    assert "until then the job waits" in caplog.text
+
+
 def test_a_file_that_cannot_be_answered_is_reported(predictor, tmp_path):
     (tmp_path / "in.csv").write_text("other\nx\n")
     (shard,) = plan_shards(find_files(str(tmp_path / "in.csv")), 300)
@@ -191,6 +376,8 @@ def test_a_job_goes_on_only_with_the_same_input_and_settings(tmp_path):
     shards = [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10), Shard(1, "file:///in.parquet", ROWS, 0, 5, 10)]
     assert open_manifest(output, settings, files) is None
     write_manifest(output, settings, files, shards)
+    assert open_manifest(output, settings, files) is None, "nothing is done"
+    output.publish(b"", "_job/done/000000-1-0")
     assert open_manifest(output, settings, files) == shards
     for changed, name in (
         (replace(settings, fingerprint="2"), "model"),
@@ -205,18 +392,28 @@ def test_a_job_goes_on_only_with_the_same_input_and_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "output"), [("in", "in"), ("in", "in/out"), ("in/a.jsonl", "in"), ("in/**", "in/o")]
+    ("source", "output"),
+    [
+        ("in", "in"),
+        ("in", "in/out"),
+        ("in/a.jsonl", "in"),
+        ("in/**", "in/o"),
+        ("in/*/*.jsonl", "in/out"),
+        ("in/part-*.parquet", "in"),
+        ("in/*/_errors/*.jsonl", "in/out"),
+    ],
 )
 def test_output_and_input_must_be_apart(source, output):
     with pytest.raises(ValueError, match="lie within each other"):
-        _check_apart(source, output)
+        _check_apart(source, output, "jsonl" if source.endswith("l") else "parquet")
 
 
 @pytest.mark.parametrize(
-    ("source", "output"), [("in", "out"), ("in", "in2"), ("in/*.jsonl", "in/out"), ("in", "memory://in")]
+    ("source", "output"),
+    [("in", "out"), ("in", "in2"), ("in/*.jsonl", "in/out"), ("in", "memory://in"), ("in/**/*.csv", "in/out")],
 )
 def test_output_beside_the_input_is_fine(source, output):
-    _check_apart(source, output)
+    _check_apart(source, output, "jsonl")
 
 
 def worker(predictor, output, format="jsonl"):

@@ -51,7 +51,9 @@ def predict(
     ] = "local",
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help=f"{ON_A_CLUSTER}: number of workers. Default: as many as there are cores."),
+        typer.Option(
+            min=1, help=f"{ON_A_CLUSTER}: number of workers. Default: one per core, or one per GPU if there are GPUs."
+        ),
     ] = None,
     num_cpus: Annotated[
         float | None, typer.Option(help=f"{ON_A_CLUSTER}: cores, and threads, of one worker. Default: 1.")
@@ -68,7 +70,10 @@ def predict(
     ] = None,
     shard_mb: Annotated[
         float | None,
-        typer.Option(help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8."),
+        typer.Option(
+            help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8. "
+            "A run that goes on keeps the parts that it began with."
+        ),
     ] = None,
 ) -> None:
     """Answer every row of a file, keeping its columns and order. An interrupted run continues where it stopped.
@@ -149,9 +154,10 @@ def _predict_on_ray(
     workers: dict[str, Any],
     common: dict[str, Any],
 ) -> None:
-    from datamux.cluster.file_job import Workers, predict_files
+    from datamux.cluster.file_job import predict_files
     from datamux.cluster.manifest import Settings, fingerprint_of
     from datamux.cluster.ray_session import model_for_workers
+    from datamux.cluster.workers import Workers
 
     settings = Settings(model=model_for_workers(model), format=format, fingerprint=fingerprint_of(model), **common)
     before = time.perf_counter()

@@ -9,7 +9,7 @@ from typing import Any
 
 from datamux.cluster.shards import Shard
 from datamux.cluster.sources import SourceFile
-from datamux.cluster.storage import OutputFolder
+from datamux.cluster.storage import DONE, ERRORS, PART, OutputFolder
 from datamux.hub.loading import load_config
 from datamux.inference.journal import OF_A_MODEL
 from datamux.zoo import find_model
@@ -42,10 +42,19 @@ class Settings:
         }
 
 
-def open_manifest(output: OutputFolder, settings: Settings, files: Sequence[SourceFile]) -> list[Shard] | None:
-    """The shards that an earlier run has chosen; None if there was none. Another job's manifest is an error."""
+def open_manifest(
+    output: OutputFolder, settings: Settings, files: Sequence[SourceFile], shard_bytes: int | None = None
+) -> list[Shard] | None:
+    """The shards that an earlier run has chosen; None if there was none, or if it has done nothing.
+
+    Another job's manifest is an error, unless it has done nothing: then a mistake in the command can be corrected.
+    """
     then = output.read_json(MANIFEST)
     if then is None:
+        if set(output.names("")) - {"_job"}:
+            raise ValueError(f"{output.url} is not empty, and no job of this kind began it; choose another folder")
+        return None
+    if not output.names(DONE):
         return None
     now = settings.about(files)
     others = [name for name in now if then["about"].get(name) != now[name]]
@@ -54,13 +63,26 @@ def open_manifest(output: OutputFolder, settings: Settings, files: Sequence[Sour
             f"{output.url} was begun with another {', '.join(others)}; choose another output folder, "
             "remove that one to start anew, or repeat the command that began it to go on"
         )
+    if shard_bytes not in (None, then.get("shard_bytes")):
+        raise ValueError(
+            f"{output.url} was begun with shards of another size; leave --shard-mb out to go on with those, "
+            "or choose another output folder"
+        )
     return [Shard(**shard) for shard in then["shards"]]
 
 
 def write_manifest(
-    output: OutputFolder, settings: Settings, files: Sequence[SourceFile], shards: Sequence[Shard]
+    output: OutputFolder,
+    settings: Settings,
+    files: Sequence[SourceFile],
+    shards: Sequence[Shard],
+    shard_bytes: int | None = None,
 ) -> None:
-    found = {"about": settings.about(files), "shards": [shard.to_dict() for shard in shards]}
+    """Begin a job. What a run has left that did nothing to the end is removed."""
+    for name in output.names(""):
+        if name == ERRORS or name.startswith(PART):
+            output.remove(name)
+    found = {"about": settings.about(files), "shard_bytes": shard_bytes, "shards": [one.to_dict() for one in shards]}
     output.publish(json.dumps(found).encode(), MANIFEST)
 
 

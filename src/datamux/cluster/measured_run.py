@@ -40,8 +40,9 @@ def _here(model: str, source: str, output: str, workers: int, group_size: int) -
 
 
 def _on_ray(model: str, source: str, output: str, workers: int, group_size: int) -> tuple[int, float]:
-    from datamux.cluster.file_job import Workers, predict_files
+    from datamux.cluster.file_job import predict_files
     from datamux.cluster.manifest import Settings, fingerprint_of
+    from datamux.cluster.workers import Workers
 
     settings = Settings(model, group_size=group_size, format="jsonl", fingerprint=fingerprint_of(model))
     done = predict_files(source, output, settings, Workers(concurrency=workers))

@@ -30,7 +30,7 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    place = address or os.environ.get("RAY_ADDRESS") or LOCAL
+    place = _place(address)
     own: dict[str, Any] = {
         "include_dashboard": False,
         "object_store_memory": OBJECT_STORE,
@@ -46,6 +46,15 @@ def ray_session(address: str | None = None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def starts_own(address: str | None) -> bool:
+    """Whether a session at this address has a Ray of its own, which no other machine can join."""
+    return _place(address) == LOCAL
+
+
+def _place(address: str | None) -> str:
+    return address or os.environ.get("RAY_ADDRESS") or LOCAL
 
 
 def _connect(ray: Any, place: str, options: dict[str, Any]) -> None:

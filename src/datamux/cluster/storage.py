@@ -1,6 +1,8 @@
 """The output folder, wherever fsspec can write. A file appears in one piece or not at all."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -8,14 +10,17 @@ from uuid import uuid4
 from datamux.cluster.sources import open_place
 
 UNDER_WAY = "_job/under-way"
+DONE, BEGUN = "_job/done", "_job/begun"
+ERRORS = "_errors"
+PART = "part-"
 
 
 class OutputFolder:
     """A folder for parts, errors and what is needed to go on after an interruption."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
         self.fs, self.root = open_place(url)
+        self.url = str(self.fs.unstrip_protocol(self.root))  # in full: workers have other working folders
 
     @property
     def local(self) -> Path | None:
@@ -42,6 +47,9 @@ class OutputFolder:
         waiting, target = self._path(f"{UNDER_WAY}/{uuid4().hex}"), self._path(name)
         for path in (waiting, target):
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if self.local is not None:
+            _publish_locally(file, Path(waiting), Path(target))
+            return
         if isinstance(file, bytes):
             self.fs.pipe_file(waiting, file)
         else:
@@ -55,6 +63,25 @@ class OutputFolder:
 
     def _path(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"
+
+
+def _publish_locally(file: Path | bytes, waiting: Path, target: Path) -> None:
+    """Also after a power cut, a file that is there is complete, and so is every file that was published before it."""
+    with waiting.open("wb") as out:
+        if isinstance(file, bytes):
+            out.write(file)
+        else:
+            with file.open("rb") as source:
+                shutil.copyfileobj(source, out)
+        out.flush()
+        os.fsync(out.fileno())
+    waiting.replace(target)
+    if os.name == "posix":  # Windows cannot open a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _protocols(fs: Any) -> tuple[str, ...]:
