@@ -21,7 +21,7 @@ from datamux.reproduce.records import RESULTS
 DOCS = Path(__file__).parents[2] / "docs"
 # How the plots of a figure's experiments are named.
 NAMES = {"frontier": "frontier-{}", "distilled-frontier": "frontier-distilled-{}", "speed": "speed-{}"}
-NAMES |= {"serve": "serve-{}", "mnist": "{}"}
+NAMES |= {"serve": "serve-{}", "tune": "tune-{}", "mnist": "{}"}
 
 
 @dataclass(frozen=True)

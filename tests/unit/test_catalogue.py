@@ -97,7 +97,7 @@ def test_every_command_of_every_experiment_can_be_given(tmp_path):
     runner = Runner(tmp_path, lambda words: None, data_dir=str(tmp_path))
     steps = runner.plan(experiment for experiment in EXPERIMENTS.values() if not experiment.retired)
     commands = [shlex.split(step.says)[1:] for step in steps if step.says.startswith("datamux ")]
-    assert {words[0] for words in commands} == {"train", "evaluate", "frontier", "bench", "audit"}
+    assert {words[0] for words in commands} == {"train", "evaluate", "frontier", "bench", "audit", "tune"}
     for words in commands:
         if words[0] == "train":
             load_recipe(words[1], [value for flag, value in pairwise(words) if flag == "--set"])
@@ -238,3 +238,70 @@ def test_an_experiment_is_frozen_data():
     assert replace(get_experiment("sst2/scratch-n20"), n=3).id == "sst2/scratch-n20"
     assert figures.can_draw("speed")
     assert not figures.can_draw("train")
+
+
+def tuned_row(name: str, family: str, ratio: float, score: float, **more: object) -> dict:
+    measured = {"rate": 100 * ratio, "ratio": ratio, "lowest": ratio - 0.1, "highest": ratio + 0.1}
+    lost = {"drop": 90 - score, "drop_low": 89 - score, "drop_high": 91 - score, "score": score}
+    plain = {"on_frontier": True, "chosen": False, "timed": True, "engine": "torch", "group_size": 1, "chance": 0.7}
+    return {"name": name, "model": name, "family": family} | measured | lost | plain | more
+
+
+def tuned_record(**more: object) -> dict:
+    """What a search leaves that tried everything."""
+    rows = [
+        tuned_row("2 layers", "cut", 4.5, 89.3, chosen=True),
+        tuned_row("reference", "reference", 1.0, 90.0),
+        *(tuned_row(family, family, 2.0, 88.0) for family in ("narrow", "mixed", "cut and mixed", "words")),
+        tuned_row("TF-IDF", "rival", 30.0, 80.0, engine="scikit-learn"),
+        {"name": "1 layer, round 1", "family": "cut", "score": 70.0, "drop": 20.0, "rate": 9.0, "timed": False}
+        | {"on_frontier": False, "chosen": False},
+    ]
+    tests = [{"name": name, "rows": 50, "score": score, "drop": 91 - score, "drop_low": 0.1, "drop_high": 0.9}
+             for name, score in (("reference", 91.0), ("2 layers", 90.4))]  # fmt: skip
+    record = {"kind": "tune", "experiment": "tune/sst2", "seed": 0, "task": "sst2", "metric": "accuracy", "met": True}
+    record |= {"variant": EXPERIMENTS["tune/sst2"].variant, "results": rows, "test_results": tests, "notes": []}
+    record |= {"engines": ["torch", "bf16", "onnx", "int8", "openvino"], "recommendation": ["Use 2 layers."]}
+    record |= {"tenfold": "Nothing is tenfold.", "train_rows": 900, "choice_rows": 80, "spent": 600.0, "budget": 660.0}
+    return record | more
+
+
+def test_a_tuning_is_shown_against_its_aim(tmp_path):
+    record = tuned_record()
+    lines = SECTIONS["tune"]({"sst2": [record]})
+    (aim,) = [line for line in lines if line.startswith("| sst2 |")]
+    assert "| 91.0 | 89.8 on the validation and test rows together | 4x | 2 layers | 4.5x | met | +0.6" in aim
+    assert "### Tuned: SST-2" in lines
+    (chosen,) = [line for line in lines if line.endswith("| chosen |")]
+    assert chosen.startswith("| 2 layers | 89.3 | +0.7 (-0.3 to +1.7) | 450 | 4.5x (4.4 to 4.6) |")
+    assert not any("1 layer, round 1" in line for line in lines), "it was not timed"
+    record["results"][0]["ratio"] = 3.5
+    assert "missed by 0.5x" in "".join(SECTIONS["tune"]({"sst2": [record]}))
+    figures.draw(record, tmp_path / "tune.png")
+    assert (tmp_path / "tune.png").stat().st_size > 10_000
+
+
+def test_a_tuning_that_left_something_out_is_refused():
+    assert problems(tuned_record()) == []
+    rows = tuned_record()["results"]
+    without = [row for row in rows if row["family"] != "mixed"]
+    assert problems(tuned_record(results=without)) == ["nothing of the family 'mixed' was tried"]
+    said = ["the family 'mixed' was left out: datamux does not know where the layers of albert are"]
+    assert problems(tuned_record(results=without, notes=said)) == []
+    late = {"name": "3 layers", "family": "cut", "failed": "no time was left", "skipped": True, "chosen": False}
+    assert problems(tuned_record(results=[*rows, late])) == ["3 layers: no time was left"]
+    assert problems(tuned_record(engines=["torch", "bf16", "onnx", "int8"])) == ["the engine openvino was not measured"]
+    assert len(problems(tuned_record(test_results=[]))) == 1
+
+
+def test_a_search_can_be_interrupted_because_it_works_in_the_folder_of_models(tmp_path):
+    runner = Runner(tmp_path, lambda words: None, encoder="minilm", data_dir="rows")
+    (step,) = runner.plan([EXPERIMENTS["tune/sst2"]])
+    assert step.says == (
+        f"datamux tune --task sst2 --encoder minilm --max-drop 1 --budget 3h --seed 0 "
+        f"--out {tmp_path}/models/tune/sst2/seed0 --data-dir rows"
+    )
+    texts, more, last = runner.plan([EXPERIMENTS["tune/qqp"]])
+    assert texts.says.endswith("qqp-train.jsonl")
+    assert more.says.endswith("qqp-validation.jsonl")
+    assert f"--train {tmp_path}/texts/qqp-train.jsonl --test {tmp_path}/texts/qqp-validation.jsonl" in last.says

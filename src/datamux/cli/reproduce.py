@@ -24,7 +24,7 @@ RUN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("series", "n", "epochs", "held_out"), ("images", "picture")),
     "seeds": ("images", "train"),
     "jobs": ("images",),
-    "encoder": ("train", "evaluate", "package", "texts", "speed", "memory", "breakdown", "frontier", "anchors"),
+    "encoder": ("train", "evaluate", "package", "texts", "speed", "memory", "breakdown", "frontier", "anchors", "tune"),
 }
 SHOW: dict[str, tuple[str, ...]] = dict.fromkeys(("series", "n"), ("images", "image speed"))
 RUN_ALWAYS = ("data_dir", "out", "missing", "dry_run", "plot", "as_json")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from datamux.cli.options import DataDir, LabelColumn, TextColumns, TokenLevel
-from datamux.cli.output import show_table
+from datamux.cli.options import DataDir, LabelColumn, Record, TextColumns, TokenLevel
+from datamux.cli.output import keep, show_table
 
 
 def tune(
@@ -62,6 +62,7 @@ def tune(
     max_rows: Annotated[int, typer.Option(min=1, help="Draw this many rows at random if the file has more.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of every training.")] = 0,
     data_dir: DataDir = None,
+    record: Record = None,
 ) -> None:
     """Find the fastest model that is good enough for your rows, on this machine, within a time budget.
 
@@ -103,7 +104,9 @@ def tune(
     with without_bars():
         result = run_tune(settings, lambda line: notes.print(line, style="dim", markup=False))
     show_table(TITLES, [cells(row) for row in result.table])
+    keep(result.as_record(), record, as_json=False)
     typer.echo(f"\n{result.recommendation}")
+    typer.echo(result.record["tenfold"])
     if result.record.get("tested"):
         typer.echo(result.record["tested"])
     typer.echo(f"report:  {out / 'report.html'}")

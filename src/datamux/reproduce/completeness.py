@@ -13,6 +13,8 @@ from datamux.reproduce.images.measurements import PICTURED, timed_series
 from datamux.reproduce.images.runs import VERSION
 from datamux.reproduce.images.torch_again import POINTS
 from datamux.reproduce.records import Record
+from datamux.tuning.engines import NEEDS
+from datamux.tuning.families import FAMILIES
 from datamux.vision.digits import MNIST
 
 DATA = {"source": MNIST, "train": 60_000, "test": 10_000}
@@ -32,6 +34,8 @@ def _text_problems(record: Record, experiment: Experiment) -> Iterator[str]:
         yield f"its variant is not that of {experiment.id}"
     if record["seed"] not in experiment.seeds:
         yield f"its seed is {record['seed']}, not one of {list(experiment.seeds)}"
+    if experiment.kind == "tune":
+        yield from _tuning_problems(record)
     if experiment.kind == "train":
         if record["recipe"]["run"]["seed"] != record["seed"]:
             yield f"its recipe has seed {record['recipe']['run']['seed']}, not {record['seed']}"
@@ -39,6 +43,23 @@ def _text_problems(record: Record, experiment: Experiment) -> Iterator[str]:
             found = _setting(record["recipe"], place, wanted)
             if found != wanted and not (isinstance(wanted, str) and REFERENCE.search(wanted) and found):
                 yield f"{place} is {found!r}, not {wanted!r}"
+
+
+def _tuning_problems(record: Record) -> Iterator[str]:
+    """A search counts if every family and every engine took part, and if it was tested beside the rivals."""
+    rows = record["results"]
+    tried, notes = {row["family"] for row in rows}, " ".join(record["notes"])
+    for family in ("reference", "rival", *FAMILIES):
+        if family not in tried and f"the family {family!r} was left out" not in notes:
+            yield f"nothing of the family {family!r} was tried"
+    for engine in NEEDS:
+        if engine not in record["engines"] and not (engine == "bf16" and "half precision (bf16) was left out" in notes):
+            yield f"the engine {engine} was not measured"
+    yield from (f"{row['name']}: {row['failed']}" for row in rows if row.get("skipped"))
+    if not record.get("test_results"):
+        yield "it was not tested on rows that played no part"
+    if sum(row["chosen"] for row in rows) != 1:
+        yield "it does not say which model is chosen"
 
 
 def _setting(recipe: dict[str, Any], place: str, wanted: Any) -> Any:

@@ -15,7 +15,7 @@ from datamux.vision.training import PAPER, Protocol
 
 Kind = Literal[
     "train", "evaluate", "package", "texts", "speed", "memory", "breakdown", "serve", "soak", "cluster", "frontier",
-    "theory", "anchors", "audit", "images", "picture", "pca", "image speed", "torch again",
+    "theory", "anchors", "audit", "tune", "images", "picture", "pca", "image speed", "torch again",
 ]  # fmt: skip
 IMAGES = ("images", "picture", "pca", "image speed", "torch again")
 PER_SEED = ("train", "evaluate")  # one record per seed; the others have one record for all

@@ -26,7 +26,7 @@ from datamux.reproduce.texts import make_texts
 from datamux.train.recipe import toml_value
 from datamux.vision.digits import Images, load_mnist
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM = "minilm"  # in its wheel, or on the Hub
 Command = Callable[[list[str]], None]  # runs `datamux` with these words; an error is raised
 Progress = Callable[[float, float], Callable[[float], None]]  # given all work, and what of it is done; tells of more
 
@@ -181,7 +181,12 @@ class Runner:
         """The search keeps all that it does in the folder of models, so that it can be interrupted."""
         given = ["--task", experiment.task]
         if experiment.train_file:
-            given = ["--train", self.resolve(experiment.train_file, seed), "--test", self.resolve(experiment.task, seed)]
+            given = [
+                "--train",
+                self.resolve(experiment.train_file, seed),
+                "--test",
+                self.resolve(experiment.task, seed),
+            ]
         folder = ["--seed", str(seed), "--out", str(self._folder(experiment, seed))]
         options = _options(self._resolved(experiment, seed))
         return ["tune", *given, *experiment.columns, *options, *folder, *self._data_option()]

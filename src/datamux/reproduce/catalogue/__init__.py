@@ -13,12 +13,13 @@ from datamux.reproduce.catalogue.scratch import SCRATCH
 from datamux.reproduce.catalogue.speed import SPEED
 from datamux.reproduce.catalogue.successors import SUCCESSORS
 from datamux.reproduce.catalogue.texts import TEXTS
+from datamux.reproduce.catalogue.tune import TUNE
 from datamux.reproduce.catalogue.your_file import YOUR_FILE
 from datamux.reproduce.experiment import Experiment
 from datamux.reproduce.images.catalogue import MNIST
 
 TRAINED = (MINI, PAPER, MNIST, SCRATCH, PRETRAINED, DISTILLED, YOUR_FILE, SUCCESSORS, ABLATIONS)
-AREAS = (*TRAINED, CONTROL, FRONTIERS, PACKAGED, SPEED, TEXTS)
+AREAS = (*TRAINED, CONTROL, FRONTIERS, PACKAGED, SPEED, TEXTS, TUNE)
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for area in AREAS for experiment in area}
 # What the experiments of a figure are about.
 FIGURES = {
@@ -45,6 +46,7 @@ FIGURES = {
     "neighbour-control": "is the mixture read? Each row gets its neighbour's part of it",
     "frontier": "accuracy against throughput, beside a pretrained encoder cut to fewer layers",
     "distilled-frontier": "accuracy against throughput, beside smaller models with the same teacher",
+    "tune": "the fastest model within one point of a pretrained encoder, as datamux tune finds it",
     "packaged-models": "the models in the package",
     "speed": "instances per second against the plain model",
     "memory": "peak memory against the plain model",

@@ -9,7 +9,11 @@ TEXTS = (
     ),
     *(
         Experiment("texts", f"{data}-{split}", "texts", settings={"data": data, "split": split, "suffix": suffix})
-        for data, suffix in (("banking77", ".csv"), ("wnut17", ".jsonl"))
-        for split in ("train", "test")
+        for data, suffix, splits in (
+            ("banking77", ".csv", ("train", "test")),
+            ("wnut17", ".jsonl", ("train", "test")),
+            ("qqp", ".jsonl", ("train", "validation")),
+        )
+        for split in splits
     ),
 )

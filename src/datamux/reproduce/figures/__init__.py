@@ -21,6 +21,7 @@ from datamux.reproduce.figures.quality import quality_section
 from datamux.reproduce.figures.serving import serving_section, soak_section
 from datamux.reproduce.figures.stored_rows import rows_section
 from datamux.reproduce.figures.successors import successors_section
+from datamux.reproduce.figures.tuning import draw_tuning, tuning_section
 from datamux.reproduce.images.draw_accuracy import draw_accuracy
 from datamux.reproduce.images.draw_picture import draw_picture
 from datamux.reproduce.images.draw_speed import draw_image_speed
@@ -36,6 +37,7 @@ SECTIONS: dict[str, Callable[[Groups], list[str]]] = {
     "neighbour-control": control_section,
     "frontier": frontier_section,
     "distilled-frontier": distilled_frontier_section,
+    "tune": tuning_section,
     "growth": growth_section,
     "warmup-ablation": partial(ablation_section, "warmup-ablation"),
     "task-ablation": partial(ablation_section, "task-ablation"),
@@ -74,6 +76,7 @@ DRAWINGS: dict[str, Callable[[Record, Path], None]] = {
     "frontier": draw_frontier,
     "speed": draw_speed,
     "serve": draw_serve,
+    "tune": draw_tuning,
     **dict.fromkeys(IMAGE_DRAWINGS, lambda record, file: save_figure(image_figure(record), file)),
 }
 
