@@ -307,7 +307,7 @@ def test_a_client_that_disconnects_frees_its_place(classifier):
             assert first.result(10).json()[0]["score"] == 7
         assert requests.post(f"{url}/predict", json={"inputs": "next 8"}, timeout=10).json()[0]["score"] == 8
     assert [texts for texts, _ in engine.groups] == [["stays 7"], ["next 8"]]
-    assert b'datamux_dropped_texts_total{tenant="everyone"} 50.0' in service.metrics.text()
+    assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 50.0' in service.metrics.text()
 
 
 def _until(condition, seconds: float = 10.0) -> None:

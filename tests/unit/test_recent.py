@@ -19,7 +19,7 @@ class Listener(Silence):
     def passed(self, report: PassReport) -> None:
         self.heard.append(report)
 
-    def dropped(self, tenant: str) -> None:
+    def dropped(self, tenant: str, texts: int, why: str) -> None:
         self.heard.append(tenant)
 
     def refused(self, tenant: str, why: str) -> None:
@@ -100,7 +100,7 @@ def test_it_stays_small_under_any_load(minute):
 
 def test_who_listened_before_still_hears_everything(minute):
     report = minute.run([3])
-    minute.recent.dropped("anna")
+    minute.recent.dropped("anna", 3, "client left")
     minute.recent.refused("bert", "Overloaded")
     assert minute.listener.heard == [report, "anna", ("bert", "Overloaded")]
 

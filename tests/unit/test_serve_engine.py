@@ -1,8 +1,11 @@
 """The engine gives what the predictor gives: empty slots change nothing, repeats are averaged, pairs and spans work."""
 
+import time
+
 import pytest
 import torch
 
+from datamux.serve.clipping import LETTERS_PER_TOKEN, clipped
 from datamux.serve.engine import PredictorEngine, TooLong
 from datamux.serve.gears import Gear
 from serving import make_predictor, own_answers
@@ -93,7 +96,7 @@ def test_long_texts_are_cut_or_refused(classifier):
     assert row.cut
     assert len(row.ids) == classifier.texts.max_tokens
     with pytest.raises(TooLong, match="more than 50 tokens; shorten it"):
-        engine.tokenise_uncut(["good", long])
+        engine.refuse_cut(engine.tokenise(["good", long]))
 
 
 def test_logits_that_are_not_numbers_are_an_error(classifier, monkeypatch):
@@ -117,3 +120,66 @@ def test_scores_fit_the_kind_of_problem(tmp_path, problem):
     assert [one["label"] for one in plain] == [
         predictor.names[label] for label in answer.order if problem == "regression" or expected[label] > 0.5
     ]
+
+
+# Long texts
+
+LONGEST = LETTERS_PER_TOKEN * 50  # characters that the tiny models' tokenizer is given of a text
+
+
+def test_a_huge_text_is_cut_before_it_is_tokenised(classifier):
+    engine = PredictorEngine({"model": classifier})
+    huge = "".join(f"w{number} " for number in range(300_000))  # no word twice, so that nothing is remembered
+    began = time.perf_counter()
+    ((row, length),) = engine.tokenise([huge])
+    assert time.perf_counter() - began < 0.5
+    assert (row.cut, length) == (True, 50)
+    (short,) = rows_of(engine, [huge[:LONGEST]])
+    assert row.ids.tolist() == short.ids.tolist()
+
+
+def test_what_is_cut_before_the_tokenizer_counts_as_cut(classifier):
+    engine = PredictorEngine({"model": classifier})
+    spaces = " " * LONGEST + "good film"  # few tokens, but the last ones are not read
+    ((row, length),) = engine.tokenise([spaces])
+    assert (row.cut, length) == (True, 2)
+    with pytest.raises(TooLong):
+        engine.refuse_cut([(row, length)])
+    fits = "good film" + " " * (LONGEST - len("good film"))
+    assert not rows_of(engine, [fits])[0].cut
+
+
+def test_pairs_and_lists_of_words_are_cut_as_well(classifier, tagger):
+    (pair,) = rows_of(PredictorEngine({"model": classifier}), [("good film", "bad " * LONGEST)])
+    assert pair.cut
+    assert pair.token_types.tolist()[-1] == 1
+    engine = PredictorEngine({"model": tagger})
+    text = "anna lives in paris " * 1000
+    rows = rows_of(engine, [text, text.split(), ["x" * (2 * LONGEST), "anna"], [""] * (2 * LONGEST)])
+    assert all(row.cut for row in rows)
+    assert all(len(row.text) <= LONGEST for row in rows)
+    found = engine.answer([[rows[0]], [rows[1]]], ONE)
+    places = [[(span["start"], span["end"]) for span in answer.spans] for (answer,) in found]
+    assert places[0] == places[1] != []
+    for span in found[0][0].spans:
+        assert text[span["start"] : span["end"]] == span["word"]
+
+
+def test_a_tokenizer_that_keeps_the_end_keeps_the_end(tmp_path):
+    predictor = make_predictor(tmp_path)
+    predictor.texts.tokenizer.truncation_side = "left"
+    assert clipped("a" * LONGEST + "end", predictor.texts) == "a" * (LONGEST - 3) + "end"
+
+
+def test_a_row_keeps_the_text_only_for_a_tagger(classifier, tagger):
+    assert rows_of(PredictorEngine({"model": classifier}), ["good film"])[0].text is None
+    assert rows_of(PredictorEngine({"model": tagger}), ["good film"])[0].text == "good film"
+
+
+def test_with_repeats_an_answer_does_not_depend_on_other_groups(classifier):
+    engine = PredictorEngine({"model": classifier}, fill="repeat")
+    rows = rows_of(engine, TEXTS)
+    alone = in_order(engine.answer([rows[:1]], FOUR)[0][0])
+    for others in ([rows[1:2]], [rows[1:3]], [rows[1:5]]):
+        beside = in_order(engine.answer([rows[:1], *others], FOUR)[0][0])
+        torch.testing.assert_close(beside, alone, atol=1e-4, rtol=1e-4)

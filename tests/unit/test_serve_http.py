@@ -512,7 +512,7 @@ def test_a_client_that_leaves_is_dropped_and_counted(classifier):
 
     assert asyncio.run(scene()) == [499, 200]
     assert [texts for texts, _ in engine.groups] == [["first 1"]]
-    assert b'datamux_dropped_texts_total{tenant="everyone"} 1.0' in service.metrics.text()
+    assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 1.0' in service.metrics.text()
 
 
 def test_openapi_describes_requests_with_examples_that_work(client):

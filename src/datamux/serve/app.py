@@ -175,5 +175,5 @@ def run_server(service: Service, listening: Callable[[str], None]) -> None:
     server = make_server(service, listening)
     keep_what_is_loaded()
     server.run()
-    if service.batcher.busy:
+    if service.batcher.threads.busy:
         os._exit(1)  # Python would wait for the thread, which may hang

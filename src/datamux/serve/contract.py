@@ -28,6 +28,7 @@ class Limits:
     max_tokens: int = 4096  # in one pass: groups times the longest text
     max_queue: int = 8192  # texts that wait, of all tenants
     max_tenant_queue: int = 4096  # texts that wait, of one tenant
+    max_letters: int = 64_000_000  # characters of all requests that are not finished
     timeout: float = 60.0  # of one request
     pass_timeout: float = 30.0  # of one pass
 
@@ -37,7 +38,7 @@ class PassReport:
     """What one pass was, for metrics."""
 
     gear: Gear
-    reason: str  # why it started: "full", "waited", "closing", or "given" if the caller chose the groups
+    reason: str  # "full", "waited", "closing"; "given": the caller chose the groups; "again": a text of a failed pass
     groups: list[tuple[str, int]]  # of each group its tenant and its number of texts
     tokens: int
     padded: int  # positions that the pass ran: groups times the longest text
@@ -51,7 +52,7 @@ class Observer(Protocol):
     """Is told what happens. Must be quick and must not raise."""
 
     def passed(self, report: PassReport) -> None: ...
-    def dropped(self, tenant: str) -> None: ...
+    def dropped(self, tenant: str, texts: int, why: str) -> None: ...
     def refused(self, tenant: str, why: str) -> None: ...
 
 
@@ -59,5 +60,5 @@ class Silence:
     """An observer that ignores everything."""
 
     def passed(self, report: PassReport) -> None: ...
-    def dropped(self, tenant: str) -> None: ...
+    def dropped(self, tenant: str, texts: int, why: str) -> None: ...
     def refused(self, tenant: str, why: str) -> None: ...

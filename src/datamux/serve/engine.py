@@ -16,6 +16,7 @@ from datamux.errors import check_choice
 from datamux.inference.answers import Word, span_answers
 from datamux.inference.plan import plan_passes
 from datamux.inference.predictor import Predictor
+from datamux.serve.clipping import clipped
 from datamux.serve.gears import Gear
 from datamux.serve.refusals import BadInput
 
@@ -24,11 +25,14 @@ Numbers = NDArray[np.int64]
 
 
 class Row(NamedTuple):
-    """One tokenised text. `token_types` only for a pair; `words` only for a tagger."""
+    """One tokenised text. `token_types` only for a pair; `text` and `words` only for a tagger, whose answer needs them.
+
+    Rows wait in the queue, so they hold nothing else of a text, which may be long.
+    """
 
     ids: Numbers
     token_types: Numbers | None
-    text: str
+    text: str | None
     words: list[Word] | None
     cut: bool  # whether the text was longer than the model allows
 
@@ -59,7 +63,8 @@ class PredictorEngine:
     """Runs passes with the predictors that gears name; all of them have the same labels and the same tokenizer.
 
     A group that is not full is padded with empty rows, which add nothing to the mixture. With `fill="repeat"` it is
-    padded with its own rows once more, and the logits of a text are averaged over its places.
+    padded with its own rows once more, up to the gear's group size, and the logits of a text are averaged over its
+    places.
     """
 
     def __init__(self, predictors: Mapping[str, Predictor], *, fill: Fill = "nothing") -> None:
@@ -72,27 +77,26 @@ class PredictorEngine:
     # In the thread that tokenises
 
     def tokenise(self, texts: Sequence[Any]) -> list[tuple[Row, int]]:
-        window = self.main.texts.window(texts)
+        short = [clipped(text, self.main.texts) for text in texts]
+        window = self.main.texts.window(short)
         rows = window.rows
         ids = rows.ids.numpy()
         types = None if rows.token_types is None else rows.token_types.numpy()
         words: Sequence[list[Word] | None] = window.words or [None] * len(window.lengths)
-        cut = set(window.cut)
+        kept: Sequence[str | None] = window.texts if self.main.token_level else [None] * len(window.lengths)
+        cut = {*window.cut, *(place for place, text in enumerate(texts) if short[place] is not text)}
         return [
             (Row(ids[start:end], None if types is None else types[start:end], text, its_words, place in cut), length)
             for place, (start, end, text, its_words, length) in enumerate(
-                zip(rows.starts.tolist(), rows.ends.tolist(), window.texts, words, window.lengths, strict=True)
+                zip(rows.starts.tolist(), rows.ends.tolist(), kept, words, window.lengths, strict=True)
             )
         ]
 
-    def tokenise_uncut(self, texts: Sequence[Any]) -> list[tuple[Row, int]]:
-        """The same, but a text that would be cut is an error."""
-        found = self.tokenise(texts)
-        for row, _ in found:
-            if row.cut:
-                limit = self.main.texts.max_tokens
-                raise TooLong(f"a text has more than {limit} tokens; shorten it, or send truncate: true to have it cut")
-        return found
+    def refuse_cut(self, rows: Sequence[tuple[Row, int]]) -> None:
+        """For those who do not want their texts cut: a text that was cut is an error."""
+        if any(row.cut for row, _ in rows):
+            limit = self.main.texts.max_tokens
+            raise TooLong(f"a text has more than {limit} tokens; shorten it, or send truncate: true to have it cut")
 
     # In the thread that runs passes
 
@@ -101,23 +105,25 @@ class PredictorEngine:
         found: list[list[Any]] = [[] for _ in groups]
         longest = [max(len(row.ids) for row in group) for group in groups]
         for some in plan_passes(longest, 1, lambda tokens: len(groups)):  # groups of similar length: less padding
-            each = iter(self._answers(predictor, [groups[number] for number in some]))
+            each = iter(self._answers(predictor, [groups[number] for number in some], gear))
             for number in some:
                 found[number] = list(islice(each, len(groups[number])))
         return found
 
-    def _answers(self, predictor: Predictor, groups: list[list[Row]]) -> list[Any]:
+    def _answers(self, predictor: Predictor, groups: list[list[Row]], gear: Gear) -> list[Any]:
         rows = [row for group in groups for row in group]
-        logits = self._logits(predictor, rows, [len(group) for group in groups])
+        sizes = [len(group) for group in groups]
+        # Repeats change answers, so how many there are must not depend on the other groups, which may be strangers'.
+        slots = gear.group_size if self.fill == "repeat" else max(sizes)
+        logits = self._logits(predictor, rows, sizes, slots)
         if not bool(torch.isfinite(logits).all()):
             raise ArithmeticError("the model gave logits that are not numbers")
         if predictor.token_level:
             return self._spans(predictor, rows, logits)
         return _labels(predictor, rows, logits)
 
-    def _logits(self, predictor: Predictor, rows: list[Row], sizes: list[int]) -> Tensor:
+    def _logits(self, predictor: Predictor, rows: list[Row], sizes: list[int], slots: int) -> Tensor:
         """(i c) or (i l c): one row of logits per text."""
-        slots = max(sizes)
         if min(sizes) == slots:
             return predictor.runtime.logits(_batch(predictor, rows), slots)
         first: Numbers = np.cumsum(sizes) - np.array(sizes)
@@ -134,7 +140,9 @@ class PredictorEngine:
         return every[torch.from_numpy(places)]
 
     def _spans(self, predictor: Predictor, rows: list[Row], logits: Tensor) -> list[Any]:
-        found = span_answers([row.text for row in rows], [row.words or [] for row in rows], logits, predictor.names)
+        found = span_answers(
+            [row.text or "" for row in rows], [row.words or [] for row in rows], logits, predictor.names
+        )
         return [Spans(spans, len(row.ids), row.cut) for spans, row in zip(found, rows, strict=True)]
 
     def predictor_answer(self, answer: Labels | Spans) -> Any:

@@ -65,8 +65,9 @@ class Metrics:
         gear, sizes = report.gear, [size for _, size in report.groups]
         result = "hung" if report.hung else "failed" if report.failed else "ok"
         self.counters[PASSES, (gear.name, report.reason, result)] += 1
-        for tenant, size in report.groups:
-            self.counters[TEXTS, (self._label(tenant), gear.name)] += size
+        if not report.failed:
+            for tenant, size in report.groups:
+                self.counters[TEXTS, (self._label(tenant), gear.name)] += size
         self.counters[TOKENS, ()] += report.tokens
         self.counters[POSITIONS, ()] += report.padded
         self._add(GROUP_SIZE, (gear.name,), sizes, SIZES)
@@ -74,8 +75,8 @@ class Metrics:
         self._add(WAIT, (), report.queued, SECONDS)
         self._add(PASS_SECONDS, (gear.name,), [report.seconds], SECONDS)
 
-    def dropped(self, tenant: str) -> None:
-        self.counters[DROPS, (self._label(tenant),)] += 1
+    def dropped(self, tenant: str, texts: int, why: str) -> None:
+        self.counters[DROPS, (self._label(tenant), why)] += texts
 
     def refused(self, tenant: str, why: str) -> None:
         self.counters[REFUSALS, (self._label(tenant), why)] += 1
@@ -123,10 +124,16 @@ class Metrics:
 
 
 PASSES = Table("datamux_passes", "Passes, by gear and by why they started.", "gear", "reason", "result")
-TEXTS = Table("datamux_texts", "Texts that were run.", "tenant", "gear")
+TEXTS = Table("datamux_texts", "Texts that were answered.", "tenant", "gear")
 TOKENS = Table("datamux_tokens", "Tokens that were run.")
 POSITIONS = Table("datamux_positions", "Positions that passes ran, padding included: groups times the longest text.")
-DROPS = Table("datamux_dropped_texts", "Texts whose client had gone before they were run.", "tenant")
+DROPS = Table(
+    "datamux_dropped_texts",
+    "Texts without an answer because their request had ended: its client left, it timed out, or another of its texts "
+    "failed.",
+    "tenant",
+    "reason",
+)
 REFUSALS = Table("datamux_refused_requests", "Requests that were not accepted.", "tenant", "reason")
 REQUESTS = Table("datamux_requests", "HTTP requests.", "route", "status")
 COUNTERS = (PASSES, TEXTS, TOKENS, POSITIONS, DROPS, REFUSALS, REQUESTS)

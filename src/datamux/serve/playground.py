@@ -17,6 +17,7 @@ from datamux.serve.gears import Gear
 from datamux.serve.limits import read_body
 from datamux.serve.recent import RecentPasses
 from datamux.serve.refusals import BadInput
+from datamux.serve.routes import stops_if_client_leaves
 from datamux.serve.service import Service
 from datamux.zoo.sentences import NEWS, OPINIONS
 
@@ -63,7 +64,8 @@ def add_playground(app: FastAPI, service: Service) -> None:
         tenant, settings = service.tenant_of(request), service.settings
         body = await read_body(request, settings.max_body_bytes, settings.body_timeout_ms / 1000)
         question = Question.model_validate_json(body)
-        return await _answers(service, tenant, question)
+        with stops_if_client_leaves(request):
+            return await _answers(service, tenant, question)
 
     @app.get("/playground/stats", include_in_schema=False)
     async def stats(request: Request, response: Response) -> dict[str, Any]:

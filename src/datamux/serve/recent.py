@@ -40,6 +40,11 @@ class RecentPasses:
         self._seconds: deque[Second] = deque(maxlen=SECONDS)
 
     def passed(self, report: PassReport) -> None:
+        if not report.failed:
+            self._remember(report)
+        self.next.passed(report)
+
+    def _remember(self, report: PassReport) -> None:
         texts = sum(count for _, count in report.groups)
         now = self._now()
         now.passes += 1
@@ -50,10 +55,9 @@ class RecentPasses:
             now.group_size, now.gear = report.gear.group_size, report.gear.name
         now.queue = max(now.queue, self.waiting())
         now.waits += [wait + report.seconds for wait in report.queued[: SAMPLES - len(now.waits)]]
-        self.next.passed(report)
 
-    def dropped(self, tenant: str) -> None:
-        self.next.dropped(tenant)
+    def dropped(self, tenant: str, texts: int, why: str) -> None:
+        self.next.dropped(tenant, texts, why)
 
     def refused(self, tenant: str, why: str) -> None:
         self.next.refused(tenant, why)

@@ -138,13 +138,13 @@ async def _read(request: Request, service: Service, model: type[M]) -> tuple[M, 
 
 async def _answer(request: Request, service: Service, tenant: str, texts: Sequence[Any], asked: Any) -> Answers:
     alone = service.settings.deterministic or not asked.mux
-    tokenise = None if asked.truncate else service.engine.tokenise_uncut
-    with _stops_if_client_leaves(request):
-        return await service.batcher.submit(tenant, texts, alone=alone, tokenise=tokenise)
+    check = None if asked.truncate else service.engine.refuse_cut
+    with stops_if_client_leaves(request):
+        return await service.batcher.submit(tenant, texts, alone=alone, check=check)
 
 
 @contextmanager
-def _stops_if_client_leaves(request: Request) -> Iterator[None]:
+def stops_if_client_leaves(request: Request) -> Iterator[None]:
     """Cancel what runs inside when the client closes its connection; its texts are then dropped from the queue."""
     task = asyncio.current_task()
     assert task is not None

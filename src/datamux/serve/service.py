@@ -115,6 +115,7 @@ class Service:
                 "max_batch_tokens": limits.max_tokens,
                 "max_queue": limits.max_queue,
                 "max_tenant_queue": limits.max_tenant_queue,
+                "max_queue_characters": limits.max_letters,
                 "timeout_ms": limits.timeout * 1000,
                 "max_body_bytes": self.settings.max_body_bytes,
             },
@@ -216,6 +217,7 @@ def _limits(settings: Settings) -> Limits:
         max_tokens=settings.max_batch_tokens,
         max_queue=settings.max_queue,
         max_tenant_queue=settings.max_tenant_queue,
+        max_letters=settings.max_queue_characters,
         timeout=settings.timeout_ms / 1000,
         pass_timeout=settings.pass_timeout_ms / 1000,
     )

@@ -10,7 +10,15 @@ from typing import Any, get_args, get_type_hints
 from datamux.errors import check_at_least_one, check_choice
 
 PREFIX = "DATAMUX_SERVE_"
-AT_LEAST_ONE = ("max_groups", "max_batch_tokens", "max_queue", "max_tenant_queue", "max_body_bytes", "threads")
+AT_LEAST_ONE = (
+    "max_groups",
+    "max_batch_tokens",
+    "max_queue",
+    "max_tenant_queue",
+    "max_queue_characters",
+    "max_body_bytes",
+    "threads",
+)
 KEYS_FILE = Path("~/.config/datamux/keys.json")
 
 
@@ -45,6 +53,9 @@ class Settings:
     max_tenant_queue: int = option(4096, "Texts of one tenant that may wait.")
     timeout_ms: float = option(60_000.0, "A request that takes longer gets status 504.")
     pass_timeout_ms: float = option(30_000.0, "A pass that takes longer fails its requests and turns /health red.")
+    max_queue_characters: int = option(
+        64_000_000, "Characters that unanswered requests may have, in all; one tenant has the same share as of texts."
+    )
     max_body_bytes: int = option(2_000_000, "Longest request body.")
     body_timeout_ms: float = option(10_000.0, "How long a client may take to send its request.")
     grace_ms: float = option(30_000.0, "After SIGTERM, how long to work on the requests that were accepted.")

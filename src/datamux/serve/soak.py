@@ -42,18 +42,21 @@ class WitnessEngine:
         self.gears: Counter[str] = Counter()
 
     def tokenise(self, texts: Any) -> list[tuple[Row, int]]:
-        return self.engine.tokenise(texts)
+        """Rows that keep their texts, so that `answer` knows them."""
+        found = self.engine.tokenise(texts)
+        return [(row._replace(text=text), length) for text, (row, length) in zip(texts, found, strict=True)]
 
     def answer(self, groups: list[list[Row]], gear: Gear) -> list[list[Any]]:
         found = self.engine.answer(groups, gear)
         for group, answers in zip(groups, found, strict=True):
             self.gears[gear.name] += len(group)
-            if not group[0].text.startswith(MIXED):
+            texts = [row.text or "" for row in group]
+            if not texts[0].startswith(MIXED):
                 continue
-            self.mixed_tenants += len({_tenant(row.text) for row in group}) > 1
-            for row, answer in zip(group, answers, strict=True):
-                self.doubled += row.text in self.given
-                self.given[row.text] = written(self.engine, answer)
+            self.mixed_tenants += len(set(map(_tenant, texts))) > 1
+            for text, answer in zip(texts, answers, strict=True):
+                self.doubled += text in self.given
+                self.given[text] = written(self.engine, answer)
         return found
 
 

@@ -1,6 +1,7 @@
 """One request that waits for its answers: a single future, however many texts it has."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from datamux.serve.gears import Gear
@@ -31,14 +32,18 @@ class Answers(list[Answered]):
 
 
 class Ticket:
-    """One request that waits: its texts are answered one by one, and its future when all of them are."""
+    """One request that waits: its texts are answered one by one, and its future when all of them are.
 
-    __slots__ = ("answers", "future", "left")
+    `on_failure` is called if it fails; whoever still brings its texts can stop then.
+    """
+
+    __slots__ = ("answers", "future", "left", "on_failure")
 
     def __init__(self, texts: int) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.answers: list[Any] = [None] * texts
         self.left = texts
+        self.on_failure: Callable[[], None] | None = None
 
     @property
     def gone(self) -> bool:
@@ -55,6 +60,13 @@ class Ticket:
     def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+            if self.on_failure is not None:
+                self.on_failure()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What its caller is to be told, if it failed."""
+        return self.future.exception() if self.future.done() and not self.future.cancelled() else None
 
     def close(self) -> None:
         """Nobody waits any more."""

@@ -20,12 +20,12 @@ from fastapi import FastAPI, Request, Response
 
 from datamux.serve.app import SWITCH, create_app, server_of
 from datamux.serve.background import running_server
-from datamux.serve.batcher import THREADS
 from datamux.serve.load.processes import Generator, Target
 from datamux.serve.memory import keep_what_is_loaded
 from datamux.serve.routes import PlainRoute
 from datamux.serve.service import load_service
 from datamux.serve.settings import Settings
+from datamux.serve.threads import NAMES
 
 if TYPE_CHECKING:
     from datamux.serve.load.bench import Plan
@@ -38,7 +38,8 @@ REST = "the rest of Python"
 # The first mark that a function's file or name has decides. Built-in functions count for their callers otherwise.
 MARKS = (
     *(("pydantic", JSON), ("/json/", JSON), ("schemas.py", JSON)),
-    *((f"datamux/serve/{name}.py", BATCHER) for name in ("batcher", "queues", "gears", "engine")),
+    *((f"datamux/serve/{name}.py", BATCHER) for name in ("batcher", "queues", "gears", "engine", "passes", "given")),
+    *((f"datamux/serve/{name}.py", BATCHER) for name in ("admission", "threads", "tickets", "tokenising")),
     *((f"datamux/serve/{name}.py", LOGS) for name in ("logs", "metrics")),
     ("datamux/", ROUTES),
     *((name, HTTP) for name in ("uvloop", "asyncio", "selectors", "uvicorn", "httptools", "starlette", "fastapi")),
@@ -127,9 +128,7 @@ def _bare_app() -> FastAPI:
 def _threads() -> dict[str, threading.Thread]:
     """The batcher's threads that run now; there is one batcher at a time."""
     running = {thread.name.partition("_")[0]: thread for thread in threading.enumerate()}
-    return {
-        name: running[prefix] for prefix, name in zip(THREADS, (TOKENISING, MODEL), strict=True) if prefix in running
-    }
+    return {name: running[prefix] for prefix, name in zip(NAMES, (TOKENISING, MODEL), strict=True) if prefix in running}
 
 
 def _as_it_is(run: Callable[[], None]) -> None:

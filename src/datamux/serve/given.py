@@ -1,0 +1,74 @@
+"""Passes whose groups their callers chose. Tenants take turns, one pass each. Knows no model and no event loop."""
+
+from collections import Counter, OrderedDict, deque
+from typing import NamedTuple
+
+from datamux.serve.gears import Gear
+from datamux.serve.queues import Group, Item
+
+
+class GivenPass(NamedTuple):
+    """Groups that run together as they are. All of them are of one tenant and of one caller."""
+
+    groups: list[Group]
+    gear: Gear
+
+    @property
+    def items(self) -> list[Item]:
+        return [item for group in self.groups for item in group]
+
+
+class GivenPasses:
+    """The passes that wait."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[GivenPass]] = OrderedDict()  # by tenant, in the order of their turns
+        self.texts: Counter[str] = Counter()  # of each tenant; how many texts wait
+        self._total = 0
+
+    def __len__(self) -> int:
+        """How many texts wait."""
+        return self._total
+
+    def add(self, given: GivenPass) -> None:
+        tenant = given.groups[0][0].tenant
+        self._waiting.setdefault(tenant, deque()).append(given)
+        self._count(tenant, len(given.items))
+
+    def take(self) -> GivenPass | None:
+        """Remove the pass whose turn it is."""
+        if not self._waiting:
+            return None
+        tenant, passes = next(iter(self._waiting.items()))
+        given = passes.popleft()
+        self._count(tenant, -len(given.items))
+        if passes:
+            self._waiting.move_to_end(tenant)
+        else:
+            del self._waiting[tenant]
+        return given
+
+    def drop_gone(self) -> bool:
+        """Remove the passes whose callers have gone; whether there were any."""
+        before = self._total
+        for tenant, passes in list(self._waiting.items()):
+            kept = deque(given for given in passes if not given.groups[0][0].caller.gone)
+            if len(kept) == len(passes):
+                continue
+            self._count(tenant, sum(len(given.items) for given in kept) - self.texts[tenant])
+            if kept:
+                self._waiting[tenant] = kept
+            else:
+                del self._waiting[tenant]
+        return self._total < before
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self.texts.clear()
+        self._total = 0
+
+    def _count(self, tenant: str, texts: int) -> None:
+        self._total += texts
+        self.texts[tenant] += texts
+        if not self.texts[tenant]:
+            del self.texts[tenant]
