@@ -104,14 +104,16 @@ def _numbers(model, saved):
 def test_training_moves_the_new_parts_and_nothing_else(tmp_path):
     folder, _ = classifier(tmp_path)
     model = multiplex(str(folder), N, frozen=True, low_rank=2, **REVERSIBLE).train()
-    assert not any(module.training for module in model.plain.modules()), "a frozen encoder does not drop out"
+    assert not any(module.training for module in model.frozen_classifier.modules()), (
+        "a frozen encoder does not drop out"
+    )
     rows = random_rows(2 * N)
     assert torch.equal(model(**rows).logits, model(**rows).logits)
     model(**rows, labels=torch.arange(2 * N) % 4).loss.backward()
     learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
     assert {name.split(".")[1] for name in learning} == {"multiplexer", "demultiplexer", "backbone"}
     assert all(weight.grad is not None for name, weight in model.named_parameters() if name in learning)
-    assert all(weight.grad is None for weight in model.plain.parameters())
+    assert all(weight.grad is None for weight in model.frozen_classifier.parameters())
 
 
 def test_one_of_our_plain_models_can_be_the_classifier(tmp_path):

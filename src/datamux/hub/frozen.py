@@ -19,7 +19,7 @@ from datamux.reads import Reads
 from datamux.zoo import find_model
 
 
-class PlainHead(nn.Module):
+class ClassifierHead(nn.Module):
     """The head of a Hugging Face classifier, for states from elsewhere. It has no weights of its own."""
 
     def __init__(self, classifier: PreTrainedModel, reads: Reads) -> None:
@@ -37,7 +37,7 @@ def is_mux(config: PreTrainedConfig) -> bool:
     return isinstance(config, MuxConfig)
 
 
-def build_plain(config: MuxConfig, auto: Any) -> PreTrainedModel | None:
+def build_frozen_classifier(config: MuxConfig, auto: Any) -> PreTrainedModel | None:
     """The classifier of a configuration, with new weights and frozen; None if the configuration names none."""
     if not config.base_model:
         return None
@@ -45,26 +45,26 @@ def build_plain(config: MuxConfig, auto: Any) -> PreTrainedModel | None:
         raise ValueError("a frozen model answers a task: it has no retrieval warm-up")
     assert config.base_config is not None
     base_config = CONFIG_MAPPING[config.base_config["model_type"]].from_dict(config.base_config)
-    plain: PreTrainedModel = auto.from_config(base_config)
-    plain.requires_grad_(False)
-    return plain.eval()
+    classifier: PreTrainedModel = auto.from_config(base_config)
+    classifier.requires_grad_(False)
+    return classifier.eval()
 
 
-def load_plain(name: str, auto: Any) -> PreTrainedModel:
+def load_classifier(name: str, auto: Any) -> PreTrainedModel:
     """The classifier that a frozen model needs, by its name or folder, in full precision."""
     try:
-        plain: PreTrainedModel = auto.from_pretrained(find_model(name), dtype=torch.float32)
+        classifier: PreTrainedModel = auto.from_pretrained(find_model(name), dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise FileNotFoundError(
             f"this model needs the classifier that it was trained around, {name}, which cannot be loaded: put it back, "
             "or write its new place into base_model in config.json"
         ) from error
-    return plain.eval()
+    return classifier.eval()
 
 
-def frozen_config(plain: PreTrainedModel, name: str, num_instances: int, **options: Any) -> MuxConfig:
-    """The configuration of a multiplexed model around the classifier `plain`, which is found by `name`."""
-    config = plain.config
+def frozen_config(classifier: PreTrainedModel, name: str, num_instances: int, **options: Any) -> MuxConfig:
+    """The configuration of a multiplexed model around a classifier, which is found by `name`."""
+    config = classifier.config
     if is_mux(config):
         if config.num_instances > 1 or config.base_model:
             raise ValueError(f"{name} is multiplexed already; freezing needs a plain classifier")
@@ -74,20 +74,20 @@ def frozen_config(plain: PreTrainedModel, name: str, num_instances: int, **optio
     return MuxConfig(
         base_model=str(Path(name).resolve()) if Path(name).is_dir() else name,
         base_config=config.to_dict(),
-        backbone_config=encoder_of(plain).config.to_dict(),
+        backbone_config=encoder_of(classifier).config.to_dict(),
         num_instances=num_instances,
         **(options | head),
     )
 
 
-def encoder_of(plain: PreTrainedModel) -> PreTrainedModel:
-    encoder: PreTrainedModel = plain.mux.backbone.encoder if is_mux(plain.config) else plain.base_model
+def encoder_of(classifier: PreTrainedModel) -> PreTrainedModel:
+    encoder: PreTrainedModel = classifier.mux.backbone.encoder if is_mux(classifier.config) else classifier.base_model
     return encoder
 
 
-def head_of(plain: PreTrainedModel, reads: Reads) -> nn.Module:
+def head_of(classifier: PreTrainedModel, reads: Reads) -> nn.Module:
     """The head of a classifier; `reads` is what a Hugging Face head reads, ours say so themselves."""
-    return plain.mux.head if is_mux(plain.config) else PlainHead(plain, reads)
+    return classifier.mux.head if is_mux(classifier.config) else ClassifierHead(classifier, reads)
 
 
 def plain_inputs(plain: PreTrainedModel, inputs: Mapping[str, Tensor | None]) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from datamux.backbones.transformer import TransformerBackbone
 from datamux.grouping import Filler
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
 from datamux.hub.config import POOLING, MuxConfig
-from datamux.hub.frozen import build_plain, encoder_of, head_of, load_plain, plain_inputs
+from datamux.hub.frozen import build_frozen_classifier, encoder_of, head_of, load_classifier, plain_inputs
 from datamux.model import Encoded, Multiplexed
 from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
@@ -43,7 +43,7 @@ class Objective(Protocol):
 class MuxPreTrainedModel(PreTrainedModel):
     """What the three models share: the heart, `group_size`, loading and saving.
 
-    `objective` replaces the loss while the model is in training mode; it is not saved. `plain` is the classifier of a
+    `objective` replaces the loss while the model is in training mode; it is not saved. `frozen_classifier` is that of a
     frozen model (see frozen.py).
     """
 
@@ -56,11 +56,11 @@ class MuxPreTrainedModel(PreTrainedModel):
     _supports_flex_attn = True
     # The loss is already a mean over the rows. Without this line, Trainer would scale it again on several processes.
     accepts_loss_kwargs = False
-    plain_auto: ClassVar[Any] = None  # the Auto class of plain models for the same task
+    classifier_auto: ClassVar[Any] = None  # the Auto class of classifiers for the same task
 
     def __init__(self, config: MuxConfig) -> None:
         super().__init__(config)
-        self.plain = build_plain(config, self.plain_auto)
+        self.frozen_classifier = build_frozen_classifier(config, self.classifier_auto)
         backbone = self._build_backbone(config)
         n, width, seed = config.num_instances, backbone.embedding_dim, config.seed
         multiplexer = build_multiplexer(config.multiplexer, n, width, seed=seed, **(config.multiplexer_options or {}))
@@ -71,19 +71,23 @@ class MuxPreTrainedModel(PreTrainedModel):
         if config.retrieval_head:
             self.retrieval = self._build_retrieval(config, dim, backbone.words)
         self.objective: Objective | None = None
-        self._leave_out_plain()
+        self._leave_out_frozen_classifier()
         self.post_init()
 
     def _build_backbone(self, config: MuxConfig) -> TransformerBackbone:
         assert isinstance(config.backbone_config, PreTrainedConfig)
-        encoder = build_encoder(config.backbone_config) if self.plain is None else encoder_of(self.plain)
+        encoder = (
+            build_encoder(config.backbone_config)
+            if self.frozen_classifier is None
+            else encoder_of(self.frozen_classifier)
+        )
         return TransformerBackbone(encoder, config.mux_layer, low_rank=config.low_rank, seed=config.seed)
 
-    def _leave_out_plain(self) -> None:
+    def _leave_out_frozen_classifier(self) -> None:
         """Do not save the weights of a frozen classifier, and do not expect them in a file."""
-        if self.plain is None:
+        if self.frozen_classifier is None:
             return
-        known = {id(weight) for weight in self.plain.state_dict(keep_vars=True).values()}
+        known = {id(weight) for weight in self.frozen_classifier.state_dict(keep_vars=True).values()}
         names = {name for name, weight in self.state_dict(keep_vars=True).items() if id(weight) in known}
         self._keys_to_ignore_on_save = names
         self._keys_to_ignore_on_load_missing = {f"^{re.escape(name)}$" for name in names}
@@ -92,22 +96,22 @@ class MuxPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
         found = super().from_pretrained(*args, **kwargs)
         model = found[0] if isinstance(found, tuple) else found
-        if model.plain is not None:
-            model.take_plain(load_plain(model.config.base_model, cls.plain_auto))
+        if model.frozen_classifier is not None:
+            model.take_classifier(load_classifier(model.config.base_model, cls.classifier_auto))
         return found
 
-    def take_plain(self, plain: PreTrainedModel) -> None:
+    def take_classifier(self, classifier: PreTrainedModel) -> None:
         """Take over the weights of a classifier that stays as it is."""
-        assert self.plain is not None
-        self.plain.load_state_dict(plain.state_dict())
-        self.plain.requires_grad_(False)
+        assert self.frozen_classifier is not None
+        self.frozen_classifier.load_state_dict(classifier.state_dict())
+        self.frozen_classifier.requires_grad_(False)
         self.train(self.training)
 
     def train(self, mode: bool = True) -> "MuxPreTrainedModel":
         """As in torch; a frozen classifier stays in evaluation mode, without dropout."""
         super().train(mode)
-        if self.plain is not None:
-            for frozen in (self.plain, self.mux.backbone, self.mux.head):
+        if self.frozen_classifier is not None:
+            for frozen in (self.frozen_classifier, self.mux.backbone, self.mux.head):
                 if frozen is not None:
                     frozen.eval()
         return self
@@ -211,8 +215,10 @@ class MuxClassifier(MuxPreTrainedModel):
         filler: Filler | None = None,
     ) -> ModelOutput:
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        if self.plain is not None and self._is_alone(group_size, filler):
-            logits = self.plain(**plain_inputs(self.plain, given | {"inputs_embeds": inputs_embeds})).logits
+        if self.frozen_classifier is not None and self._is_alone(group_size, filler):
+            logits = self.frozen_classifier(
+                **plain_inputs(self.frozen_classifier, given | {"inputs_embeds": inputs_embeds})
+            ).logits
             return self.output_class(loss=None if labels is None else self._loss(logits, labels), logits=logits)
         encoded = self.encode(input_ids, attention_mask, token_type_ids, inputs_embeds, group_size, filler)
         logits = self.mux.answer(encoded)  # i c, or i l c
@@ -224,11 +230,11 @@ class MuxForSequenceClassification(MuxClassifier):
     """One label per text, like `AutoModelForSequenceClassification`: single label, multi-label or regression."""
 
     output_class = SequenceClassifierOutput
-    plain_auto = AutoModelForSequenceClassification
+    classifier_auto = AutoModelForSequenceClassification
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
-        if self.plain is not None:
-            return head_of(self.plain, "first")
+        if self.frozen_classifier is not None:
+            return head_of(self.frozen_classifier, "first")
         return SequenceHead(dim, config.num_labels, reads=POOLING[config.pooling], dropout=config.head_dropout)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -240,11 +246,11 @@ class MuxForTokenClassification(MuxClassifier):
     """One label per token, like `AutoModelForTokenClassification`."""
 
     output_class = TokenClassifierOutput
-    plain_auto = AutoModelForTokenClassification
+    classifier_auto = AutoModelForTokenClassification
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
-        if self.plain is not None:
-            return head_of(self.plain, "all")
+        if self.frozen_classifier is not None:
+            return head_of(self.frozen_classifier, "all")
         return TokenHead(dim, config.num_labels, context=config.head_context, dropout=config.head_dropout)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from transformers import AutoModel, PreTrainedModel
 
 from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
-from datamux.hub.frozen import frozen_config, load_plain
+from datamux.hub.frozen import frozen_config, load_classifier
 from datamux.hub.models import (
     MuxForRetrieval,
     MuxForSequenceClassification,
@@ -64,18 +64,18 @@ def multiplex(
 def _around_classifier(
     model: str | PreTrainedModel, num_instances: int, model_class: type[MuxPreTrainedModel], options: dict[str, Any]
 ) -> MuxPreTrainedModel:
-    if model_class.plain_auto is None:
+    if model_class.classifier_auto is None:
         raise ValueError("frozen=True keeps a classifier as it is, so it has no retrieval task; choose another task")
-    plain = load_plain(model, model_class.plain_auto) if isinstance(model, str) else model
-    name = model if isinstance(model, str) else plain.config.name_or_path
+    classifier = load_classifier(model, model_class.classifier_auto) if isinstance(model, str) else model
+    name = model if isinstance(model, str) else classifier.config.name_or_path
     if not name:
         raise ValueError(
             "a frozen model is saved with the name of its classifier: save the classifier first, and give its folder"
         )
     if not {"num_labels", "id2label", "label2id"} & options.keys():
-        options = {name: getattr(plain.config, name) for name in _FROM_CLASSIFIER} | options
-    multiplexed = model_class(frozen_config(plain, name, num_instances, **options))
-    multiplexed.take_plain(plain)
+        options = {name: getattr(classifier.config, name) for name in _FROM_CLASSIFIER} | options
+    multiplexed = model_class(frozen_config(classifier, name, num_instances, **options))
+    multiplexed.take_classifier(classifier)
     multiplexed.eval()
     return multiplexed
 

@@ -64,8 +64,8 @@ class TorchRuntime:
         self.num_instances: int = model.config.num_instances if self.multiplexed else 1
         self.device = model.device
         self.bf16 = bf16
-        own: Filler = model.filler if isinstance(model, MuxPreTrainedModel) else "nothing"
-        self.filler: Filler = own if filler is None else filler
+        usual: Filler = model.filler if isinstance(model, MuxPreTrainedModel) else "nothing"
+        self.filler: Filler = usual if filler is None else filler
         self.padded_length: int = getattr(model.config, "padded_length", None) or 0
         self._memory = _memory_of(model)
         self._forward: Any = torch.compile(model, dynamic=True) if compiled else model
