@@ -1,6 +1,7 @@
 """Shards: every row is in exactly one of them, and a worker answers each as `datamux predict` would. No Ray here."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from predicting import MANY, rows_of, write
 from datamux.cluster import file_job
 from datamux.cluster.checking import check_job
 from datamux.cluster.cutting import cut_out
-from datamux.cluster.file_job import JobDone, _advance, _check_apart, _count, _count_finished, predict_files
+from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
 from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
 from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
 from datamux.cluster.sources import SourceFile, find_files
@@ -284,21 +285,14 @@ def test_shards_keep_their_size(tmp_path):
         open_manifest(output, settings, files, 500)
 
 
-class Bar:
-    desc, start_t, n = "waiting", 100.0, 0
-
-    def set_description(self, text, refresh):
-        self.desc = text or ""
-
-    def update(self, size):
-        self.n += size
-
-
 def test_the_time_left_does_not_count_the_start_of_ray():
-    bar, shard = Bar(), Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)
-    _advance(bar, shard, {"began": 130.0})
-    _advance(bar, shard, {"began": 150.0})
-    assert (bar.start_t, bar.n, bar.desc) == (130.0, 20, "")
+    shard = Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)
+    for shown in (True, False):
+        with _bar([shard] * 3, [shard] * 2, shown) as bar:
+            began = time.time() + 30
+            _advance(bar, shard, {"began": began})
+            _advance(bar, shard, {"began": began + 20})
+            assert not shown or (bar.start_t, bar.n, bar.desc) == (began, 30, "")
 
 
 def test_the_work_begins_when_workers_have_their_model():

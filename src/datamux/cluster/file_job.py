@@ -169,7 +169,7 @@ def _bar(shards: Sequence[Shard], left: Sequence[Shard], shown: bool) -> Iterato
 
 def _advance(bar: Any, shard: Shard, about: dict[str, Any]) -> None:
     """Count a shard. The average begins when the first worker had its model: Ray's start must not make it look slow."""
-    if bar.desc:
+    if bar.desc and not bar.disable:
         bar.start_t = max(bar.start_t, about["began"])
         bar.set_description(None, refresh=False)
     bar.update(shard.size)
