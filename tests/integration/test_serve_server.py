@@ -380,6 +380,39 @@ run_server(service, lambda url: print(url, flush=True))
 """
 
 
+WARMS_UP = """
+import sys, time
+from pathlib import Path
+from serving import make_predictor, make_service
+from datamux.serve.app import run_server
+service = make_service(make_predictor(Path(sys.argv[1])))
+def warm_up():
+    print("warming up", flush=True)
+    time.sleep(60)
+service.warm_up = warm_up
+run_server(service, lambda url: print(url, flush=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_warms_up_can_be_stopped(tmp_path, number):
+    folders = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    server = subprocess.Popen(
+        [sys.executable, "-c", WARMS_UP, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": folders},
+    )
+    try:
+        assert server.stdout.readline().strip() == "warming up"
+        server.send_signal(number)
+        assert server.wait(10) != 0
+    finally:
+        server.kill()
+
+
 @pytest.mark.slow
 def test_sigterm_ends_a_server_whose_model_hangs(tmp_path):
     folders = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])

@@ -11,8 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from datamux.serve.app import create_app
+from datamux.serve.batcher import Overloaded
 from datamux.serve.keys import KeyFile
-from datamux.serve.logs import set_up_logs
+from datamux.serve.logs import LOGGERS, set_up_logs
 from serving import NamingEngine, make_predictor, make_service, own_answers
 
 TEXT = "the film was very good ."
@@ -319,6 +320,44 @@ def test_health_is_red_when_the_model_fails(naming):
     assert (answer.status_code, answer.json()["error"]) == (503, "the model failed on this text")
 
 
+def test_health_is_red_when_the_tokenizer_breaks(naming, monkeypatch, caplog):
+    client, _, engine = naming
+
+    def broken(texts):
+        raise KeyError("no such token")
+
+    monkeypatch.setattr(engine, "tokenise", broken)
+    for path in ("/health", "/readyz"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["error"]) == (503, "the model does not answer")
+    assert "a health check failed" in caplog.text
+    assert client.post("/predict", json={"inputs": "a 1"}).status_code == 500
+
+
+def test_a_full_queue_is_healthy_only_while_passes_succeed(classifier):
+    """The queue is full for everybody, and the model fails every pass."""
+    service = make_service(classifier, NamingEngine(), pass_timeout_ms=2000.0)
+    batcher = service.batcher
+
+    async def full(*given, **options):
+        raise Overloaded("100 texts wait already")
+
+    async def scene() -> list[str]:
+        batcher.start()
+        batcher.submit = full
+        found = [await service.heartbeat.problem()]  # the server has just started
+        batcher.started -= 10
+        found.append(await service.heartbeat.problem())
+        batcher._passes.last_success = asyncio.get_running_loop().time() - 1.9
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("datamux.serve.health.RECENT", 0.0)
+            found.append(await service.heartbeat.problem())
+        await batcher.close()
+        return found
+
+    assert asyncio.run(scene()) == ["", "100 texts wait already", ""]
+
+
 # Tenants, keys and gears
 
 
@@ -452,11 +491,12 @@ def test_repeated_texts_are_counted(classifier):
 def test_logs_are_json_lines_without_texts(naming):
     client, _, _ = naming
     out = io.StringIO()
-    before = {
-        name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in ("datamux", "uvicorn")
-    }
+    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in LOGGERS}
     set_up_logs("info", out)
     try:
+        for told in ("Task exception was never retrieved\nfuture: <Task exception=ValueError('secret')>",
+                     "Exception in callback tell('secret')"):  # fmt: skip
+            logging.getLogger("asyncio").error(told, exc_info=ValueError("secret"))
         client.post("/predict", json={"inputs": "secret 1"})
         client.post("/predict", json={"inputs": "poison secret 2"})
         client.post("/predict", json={"inputs": ["secret"] * 3})
@@ -466,6 +506,10 @@ def test_logs_are_json_lines_without_texts(naming):
             logging.getLogger(name).setLevel(level)
             logging.getLogger(name).propagate = True
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines[:2]] == [
+        "asyncio: Task exception was never retrieved",
+        "asyncio: Exception in callback tell",
+    ]
     requests = [line for line in lines if line["event"] == "request"]
     assert [line["status"] for line in requests] == [200, 500, 422]
     assert {"time", "level", "id", "method", "route", "ms", "tenant", "texts", "tokens", "gear"} <= set(requests[0])
@@ -513,6 +557,42 @@ def test_a_client_that_leaves_is_dropped_and_counted(classifier):
     assert asyncio.run(scene()) == [499, 200]
     assert [texts for texts, _ in engine.groups] == [["first 1"]]
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 1.0' in service.metrics.text()
+
+
+def test_the_playgrounds_work_is_dropped_when_its_client_leaves(classifier):
+    engine = NamingEngine()
+    engine.hang.clear()
+    service = make_service(classifier, engine, single_tenant=True, no_playground=False)
+    app = create_app(service)
+    question = {"texts": [f"a {number}" for number in range(200)], "group_size": 1}
+    sent: list = []
+
+    async def scene() -> None:
+        leaves = asyncio.Event()
+        messages = [{"type": "http.request", "body": json.dumps(question).encode()}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/playground/answers", "headers": [], "query_string": b""}
+        service.batcher.start()
+        asking = asyncio.create_task(app(scope, receive, send))
+        await asyncio.sleep(0.1)
+        leaves.set()
+        await asking
+        engine.hang.set()
+        await service.batcher.close()
+
+    asyncio.run(scene())
+    assert sent[0]["status"] == 499
+    assert len(engine.groups) <= service.batcher.limits.max_groups  # the pass that ran when the client left
+    assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 200.0' in service.metrics.text()
 
 
 def test_openapi_describes_requests_with_examples_that_work(client):

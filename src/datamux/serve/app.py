@@ -167,13 +167,18 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
 
 
 def run_server(service: Service, listening: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, finish what was accepted, and return."""
+    """Serve until SIGTERM or Ctrl-C, finish what was accepted, and return. While the model warms up, both end it."""
     sys.setswitchinterval(SWITCH)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn sends itself the signal again when it has shut down
     service.warm_up()
     server = make_server(service, listening)
     keep_what_is_loaded()
+
+    def stop(*_: object) -> None:
+        """uvicorn has a handler of its own, and sends itself the signal again when it has shut down."""
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     server.run()
     if service.batcher.threads.busy:
         os._exit(1)  # Python would wait for the thread, which may hang

@@ -1,12 +1,15 @@
 """Whether the model really answers: a text goes through the batcher and the model, unless others just did."""
 
 import asyncio
+import logging
 
 from datamux.serve.batcher import Batcher, Overloaded, PassFailed, Refused, TimedOut
 
+logger = logging.getLogger(__name__)
 TENANT = "health check"
 TEXT = "Is the model still there?"
 RECENT = 5.0  # seconds for which a successful pass counts
+NO_ANSWER = "the model does not answer"
 
 
 class Heartbeat:
@@ -19,7 +22,7 @@ class Heartbeat:
     async def problem(self) -> str:
         """What is wrong; empty if the model answers."""
         if not self.batcher.alive:
-            return "the model does not answer"
+            return NO_ANSWER
         if not self.batcher.healthy:
             return "the server is shutting down"
         if asyncio.get_running_loop().time() - self.batcher.last_success < RECENT:
@@ -31,8 +34,16 @@ class Heartbeat:
     async def _ask(self) -> str:
         try:
             await self.batcher.submit(TENANT, [TEXT], alone=True)
-        except Overloaded:
-            return ""  # there is much to do, and the passes before this one have not failed
+        except Overloaded as error:
+            return "" if self._answered_lately() else str(error)
         except (Refused, TimedOut, PassFailed) as error:
             return str(error)
+        except Exception as error:
+            logger.error("a health check failed", exc_info=error)
+            return NO_ANSWER
         return ""
+
+    def _answered_lately(self) -> bool:
+        """A full queue is no fault while passes succeed. Right after the start, none can have succeeded yet."""
+        since = max(self.batcher.last_success, self.batcher.started)
+        return asyncio.get_running_loop().time() - since < self.batcher.limits.pass_timeout

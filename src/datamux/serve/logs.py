@@ -19,6 +19,8 @@ from datamux.serve.metrics import Metrics
 from datamux.serve.refusals import Unavailable
 
 access = logging.getLogger("datamux.serve.access")
+OTHERS = ("uvicorn", "asyncio")
+LOGGERS = ("datamux", *OTHERS)
 NUMBER = re.compile(r"[\w.\-]{1,64}")
 QUIET = ("/playground/stats", "/health", "/livez", "/readyz", "/metrics")  # asked every few seconds, for ever
 UNKNOWN = "other"  # the route of requests that no route takes: a path of their own would make endless metrics
@@ -28,10 +30,13 @@ class JsonLines(logging.Formatter):
     """A log record as one line of JSON; what `extra={"fields": {...}}` holds is added."""
 
     def format(self, record: logging.LogRecord) -> str:
+        event = record.getMessage()
+        if record.name == "asyncio":  # it goes on with the error and what it was about, which may be a text
+            event = "asyncio: " + event.partition("\n")[0].partition("(")[0]
         line = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": event,
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
@@ -50,15 +55,16 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logs(level: str, stream: TextIO | None = None) -> None:
-    """Log `datamux` and uvicorn as JSON lines, to stderr unless told otherwise."""
+    """Log `datamux`, uvicorn and asyncio as JSON lines, to stderr unless told otherwise."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("datamux", "uvicorn"):
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper())
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for name in OTHERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class Watch:
