@@ -13,9 +13,9 @@ from datamux.reproduce.catalogue import EXPERIMENTS, choose
 from datamux.reproduce.experiment import Experiment
 from datamux.reproduce.figures import can_draw, draw
 from datamux.reproduce.figures.growth import draw_growth
+from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.drawing import draw_paper_figure
 from datamux.reproduce.paper.figure import PaperFigure
-from datamux.reproduce.paper.figures import PAPER_FIGURES
 from datamux.reproduce.records import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"

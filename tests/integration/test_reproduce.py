@@ -19,7 +19,7 @@ from datamux.reproduce.images import runs as image_runs
 from datamux.reproduce.images.measurements import measure, pca_record, picture_record, speed_record, variance_shares
 from datamux.reproduce.images.rows import COLUMNS, RATE, RATIO, rows_of
 from datamux.reproduce.paper.claims import CLAIMS
-from datamux.reproduce.paper.figures import PAPER_FIGURES
+from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.verdict import Word
 from datamux.reproduce.records import has_record
 from datamux.reproduce.runner import described

@@ -45,6 +45,17 @@ def test_the_best_batch_size_is_found_and_ratios_are_taken_within_a_round():
     assert other.as_dict()["lowest"] <= other.ratio <= other.as_dict()["highest"]
 
 
+def test_long_texts_have_room_for_the_papers_prefix():
+    shape = {"layers": 1, "hidden": 16, "heads": 2, "vocab_size": 61}
+    found = run_speed(
+        **{"model": None, "shape": shape, "group_sizes": [2], "lengths": "fixed:600", "texts": False, "engines": []},
+        **{"demultiplexers": ["index"], "samples": 2, "rounds": 1, "seconds": 0.01, "plain_sizes": ["1x8"]},
+    )
+    assert found["settings"]["shape"]["positions"] == 602
+    assert [r["name"] for r in found["results"]][:2] == ["plain, torch", "plain 1x8, torch"]
+    assert Shape().with_room_for(128, 40).positions == 512, "short texts have as many as BERT"
+
+
 def test_sizes_beyond_the_best_are_tried():
     now = 0.0
 

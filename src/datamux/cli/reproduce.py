@@ -133,7 +133,7 @@ def _chosen(names: list[str]) -> "list[Experiment]":
 def _parts(name: str) -> tuple[str, ...]:
     """The experiments of a figure of the paper; any other name is itself."""
     from datamux.reproduce.catalogue import FIGURES
-    from datamux.reproduce.paper.figures import PAPER_FIGURES
+    from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 
     return PAPER_FIGURES[name].experiments if name in PAPER_FIGURES and name not in FIGURES else (name,)
 
@@ -213,7 +213,7 @@ def _show(
     from datamux.cli import reproduce_output as output
     from datamux.reproduce.catalogue import FIGURES
     from datamux.reproduce.figures import DERIVED
-    from datamux.reproduce.paper.figures import PAPER_FIGURES
+    from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 
     if len(names) == 1 and names[0] in DERIVED:
         return output.print_derived(names[0], plot)

@@ -13,10 +13,10 @@ from datamux.reproduce.experiment import IMAGES, Experiment
 from datamux.reproduce.figures import DERIVED, SECTIONS, can_draw, draw
 from datamux.reproduce.figures.growth import draw_growth
 from datamux.reproduce.images.rows import rows_of, select_rows, without_accuracy
+from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.claims import CLAIMS, Claim
 from datamux.reproduce.paper.drawing import draw_paper_figure
 from datamux.reproduce.paper.figure import PaperFigure, Point, score_rows
-from datamux.reproduce.paper.figures import PAPER_FIGURES
 from datamux.reproduce.paper.pages import figure_lines
 from datamux.reproduce.records import Groups, Record, has_record, recorded, records_of
 

@@ -13,7 +13,7 @@ from datamux.evaluate.contenders import BASELINE, Models, Shape, find_models, on
 from datamux.evaluate.memory_benchmark import measure_memory
 from datamux.evaluate.records import make_record
 from datamux.evaluate.timing import Contender, compare_speed
-from datamux.evaluate.workloads import POOL, Workload, inputs_of, task_texts, token_ids
+from datamux.evaluate.workloads import POOL, Workload, inputs_of, longest_of, task_texts, token_ids
 from datamux.hub.loading import load_tokenizer
 from datamux.inference.exported import ExportedRuntime
 from datamux.inference.predictor import Predictor
@@ -46,7 +46,9 @@ def run_speed(
     if texts and lengths.startswith("fixed"):
         raise ValueError("--texts needs a task to take the texts from, such as --lengths sst2")
     options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context}
-    models = find_models(model, shape, group_sizes, demultiplexers, engines, **options).with_baselines(plain_sizes)
+    longest = longest_of(lengths)
+    models = find_models(model, shape, group_sizes, demultiplexers, engines, tokens=longest, **options)
+    models = models.with_baselines(plain_sizes)
     if texts and models.shape.token_level:
         raise ValueError(
             "--texts is for classifiers, because the time of a tagger depends on what it finds: use `datamux frontier`"
@@ -98,9 +100,10 @@ def run_memory(
     check_choice("demultiplexer", demultiplexer, DEMULTIPLEXERS)
     options = {"multiplexer": "sign", "demultiplexer": demultiplexer}
     seen: dict[int, list[dict[str, float]]] = {k: [] for k in group_sizes}
+    roomy = Shape(**shape).with_room_for(tokens, max(group_sizes))
     for _ in range(rounds):
         for k, points in seen.items():
-            points.append(measure_memory(Shape(**shape), k, groups=groups, tokens=tokens, **options))
+            points.append(measure_memory(roomy, k, groups=groups, tokens=tokens, **options))
     first = median(point["peak"] for point in seen[group_sizes[0]])
     results = []
     for k, points in seen.items():
@@ -126,7 +129,7 @@ def run_breakdown(
 ) -> dict[str, Any]:
     """Where the time of a pass goes: one row per group size."""
     options: dict[str, Any] = {"hidden_dim": hidden_dim, "head_context": head_context}
-    models = find_models(model, shape, group_sizes, [demultiplexer], [], **options)
+    models = find_models(model, shape, group_sizes, [demultiplexer], [], tokens=tokens, **options)
     ((name, mixed),) = models.multiplexed.items()
     if isinstance(mixed, ExportedRuntime):
         raise ValueError(f"{model} is exported, which hides its parts; give the model that it was exported from")

@@ -29,6 +29,7 @@ from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import Runtime, TorchRuntime
 
 ENGINES = ("torch", "bf16", "compiled", "onnx", "int8", "openvino")
+BERT_POSITIONS = 512
 BASELINE = "plain"  # what tables and records call the baseline of the same shape
 
 
@@ -41,11 +42,16 @@ class Shape:
     heads: int = 4
     vocab_size: int = 8000
     token_level: bool = False
+    positions: int = BERT_POSITIONS
+
+    def with_room_for(self, tokens: int, num_instances: int) -> "Shape":
+        """The same with a position for each of `tokens` and of the paper's prefix; with as many as BERT, if enough."""
+        return replace(self, positions=max(BERT_POSITIONS, tokens + num_instances))
 
     def encoder(self) -> PreTrainedConfig:
         """A BERT of this size."""
         sizes = {"layers": self.layers, "hidden": self.hidden, "heads": self.heads}
-        return new_encoder_config("bert", vocab_size=self.vocab_size, **sizes)
+        return new_encoder_config("bert", vocab_size=self.vocab_size, max_positions=self.positions, **sizes)
 
     def baseline(self) -> PreTrainedModel:
         return baseline_model(self.encoder(), self.token_level)
@@ -116,12 +122,13 @@ def find_models(
     demultiplexers: Sequence[str],
     engines: Sequence[str],
     *,
+    tokens: int = 0,
     hidden_dim: int | None = None,
     head_context: int = 0,
 ) -> Models:
     """The trained model called `model`, or new ones of this shape; and their baseline.
 
-    New models have random weights: they take the same time as trained ones.
+    New models have random weights: they take the same time as trained ones. They read texts of at least `tokens`.
     """
     if model is not None:
         if hidden_dim or head_context:
@@ -129,7 +136,8 @@ def find_models(
                 "--hidden-dim and --head-context are for new models: a trained model has its own; leave them out"
             )
         return trained_models(model, engines)
-    new, capacity = Shape(**shape), max(group_sizes)
+    capacity = max(group_sizes)
+    new = Shape(**shape).with_room_for(tokens, capacity)
     if head_context and not new.token_level:
         raise ValueError("--head-context widens what a tagging head sees: give --tagging as well")
     width = {} if hidden_dim is None else {"hidden_dim": hidden_dim}

@@ -190,8 +190,8 @@ def recommend(points: Sequence[Point], max_drop: float) -> Point:
 def recommendation(points: Sequence[Point], max_drop: float) -> dict[str, Any]:
     """The recommended point, and one line that says so."""
     choice = recommend(points, max_drop)
+    lost = f"{choice.drop:.2f} points lost" if choice.drop > 0 else "no points lost"
     line = (
-        f"Within {max_drop:g} points of {points[0].name}: use {choice.name} "
-        f"({choice.ratio:.1f} times as fast, {choice.drop:.2f} points lost)."
+        f"Within {max_drop:g} points of {points[0].name}: use {choice.name} ({choice.ratio:.1f} times as fast, {lost})."
     )
     return {"max_drop": max_drop, "name": choice.name, "ratio": choice.ratio, "drop": choice.drop, "line": line}

@@ -46,8 +46,11 @@ def _quality(scores: Sequence[float], **about: Any) -> Quality:
     return Quality(score=fmean(scores), spread=pstdev(scores), groupings=len(scores), **about)
 
 
-def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
-    """The metrics of a whole split. `score` is the main one, negative if it is an error, so that more is better."""
+def score(predictions: Any, truth: Any, labels: Labels, read: Any = None) -> dict[str, float]:
+    """The metrics of a whole split. `score` is the main one, negative if it is an error, so that more is better.
+
+    `read` says which words of a tagger's rows were read; for those that were cut off, it has no confidence.
+    """
     predictions, truth = np.asarray(predictions), np.asarray(truth)
     if labels.problem == "regression":
         error = float(np.mean((predictions.reshape(-1) - truth.reshape(-1)) ** 2))
@@ -60,7 +63,8 @@ def score(predictions: Any, truth: Any, labels: Labels) -> dict[str, float]:
     best = predictions.argmax(-1)
     if truth.ndim == 2:
         asked = truth != IGNORED
-        return _tag_score(best, truth, labels) | {"ece": calibration_error(predictions[asked], truth[asked])}
+        sure = asked if read is None else asked & np.asarray(read)
+        return _tag_score(best, truth, labels) | {"ece": calibration_error(predictions[sure], truth[sure])}
     accuracy = float((best == truth).mean())
     metrics = {"accuracy": accuracy, "score": accuracy, "ece": calibration_error(predictions, truth)}
     if len(labels.names) == 2:
@@ -151,10 +155,13 @@ def measure_quality(
         for grouping in range(groupings if k > 1 else 1):
             order = _order(len(rows), seed, grouping)
             logits, seats = predict_rows(runtime, rows, k, order=order)
+            read = None
             if rows.token_labels is not None:
-                lengths = (rows.ends - rows.starts).tolist()
-                logits = [_with_cut_words(z[:n], t, labels) for z, n, t in zip(logits, lengths, truth, strict=True)]
-            found.append(score(_stack(logits), _stack(truth, fill=IGNORED), labels))
+                lengths = rows.ends - rows.starts
+                several = zip(logits, lengths.tolist(), truth, strict=True)
+                logits = [_with_cut_words(z[:n], t, labels) for z, n, t in several]
+                read = (torch.arange(max(map(len, truth))) < lengths[:, None]).numpy()
+            found.append(score(_stack(logits), _stack(truth, fill=IGNORED), labels, read))
             answers.append(_stack([_answer(z, t, labels) for z, t in zip(logits, truth, strict=True)], fill=IGNORED))
             for row, seat in enumerate(seats):
                 right = _row_accuracy(logits[row], truth[row], labels)

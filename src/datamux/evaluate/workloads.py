@@ -23,6 +23,7 @@ POOL = 40_000  # instances that a benchmark works through, again and again
 MEMORY = 8 << 30  # benchmarks tune the batch size, so memory must not limit it
 TOKENIZER = "sentiment"  # a model in the package, whose tokenizer is used where no model is given;
 MAX_TOKENS = 512  # texts are then cut at BERT's limit
+WORDS = 1 << 23  # random words that a benchmark holds at most: long rows are fewer, and come again sooner
 
 
 def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
@@ -30,6 +31,12 @@ def random_rows(lengths: Sequence[int], vocab_size: int, seed: int = 0) -> Rows:
     chance = torch.Generator().manual_seed(seed)
     words = torch.randint(5, vocab_size, (sum(lengths),), generator=chance)
     return Rows([row.tolist() for row in torch.split(words, list(lengths))], pad_id=0)
+
+
+def longest_of(spec: str) -> int:
+    """How many tokens an instance of these lengths has at most."""
+    _, _, number = spec.partition(":")
+    return int(number) if number.isdigit() else MAX_TOKENS
 
 
 def lengths_of(
@@ -100,7 +107,7 @@ class Workload:
 def token_ids(lengths: str, vocab_size: int, *, model: str | None = None, data_dir: str | None = None) -> Workload:
     """From random token ids to logits; `lengths` is as for `lengths_of`."""
     counts = lengths_of(lengths, POOL, data_dir, model=model)
-    rows = random_rows(counts, vocab_size)
+    rows = random_rows(counts[: max(1, int(WORDS / fmean(counts)))], vocab_size)
 
     def work(runtime: Runtime, k: int) -> Work:
         def answer_first_rows(instances: int, positions: int) -> None:

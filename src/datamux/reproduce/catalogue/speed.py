@@ -14,6 +14,10 @@ TAGGING = {"tagging": True, "group-size": 20}
 PASS = {"tokens": 128, "groups": 8, "bf16": True}
 N40 = {"model": "{sst2/scratch-n40}"}
 TEXTS = {"texts": True, "lengths": "sst2"}
+# Texts per pass -> the plain model that costs as much per text: the width of SMALL divided by the root of k.
+AS_CHEAP = {4: "4x128", 9: "4x84", 16: "4x64"}
+EQUAL_COST_TOKENS = (128, 512, 2048)
+EQUAL_COST = {"group-size": list(AS_CHEAP), "plain-size": list(AS_CHEAP.values()), "rounds": 3}
 
 
 def _bench(kind: Kind, name: str, *settings: dict[str, Any]) -> Experiment:
@@ -26,6 +30,10 @@ SPEED = (
     _bench("speed", "12l-768h-128-tokens", BASE, BF16),
     _bench("speed", "4l-256h-32-tokens", SMALL, {"lengths": "fixed:32", "plain-size": ["2x128", "1x64"]}),
     _bench("speed", "4l-256h-32-tokens-as-trained", SMALL, {"lengths": "fixed:32", "hidden-dim": 1024}, OURS),
+    *(
+        _bench("speed", f"4l-256h-{tokens}-tokens-equal-cost", SMALL, EQUAL_COST, OURS, {"lengths": f"fixed:{tokens}"})
+        for tokens in EQUAL_COST_TOKENS
+    ),
     _bench("speed", "4l-256h-mnli-lengths", SMALL, {"lengths": "mnli"}, OURS),
     _bench("speed", "4l-256h-sst2-lengths", SMALL, {"lengths": "sst2"}, OURS),
     _bench("speed", "4l-768h-128-tokens", SHORT_BASE, BF16, OURS),

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from datamux.reproduce.catalogue.mini import SIZES
 from datamux.reproduce.paper import text_figures as text
+from datamux.reproduce.paper.all_figures import figure
 from datamux.reproduce.paper.figure import Row
-from datamux.reproduce.paper.figures import figure
 from datamux.reproduce.paper.verdict import NotRun, known
 
 WIDTH, PAPER_WIDTH = 120, 768  # of the encoders: which N leaves how many dimensions per instance
