@@ -253,11 +253,15 @@ def test_the_construction_separates_and_three_things_break_it():
 def test_separation_tells_tight_clouds_from_one_cloud():
     generator = torch.Generator().manual_seed(0)
     means, noise = (torch.randn(*shape, generator=generator) for shape in ((4, 1, 8), (4, 6, 8)))
-    tight, loose = separation(means + 0.01 * noise), separation(0.01 * means + noise)
+    centre = torch.zeros(8)
+    tight, loose = separation(means + 0.01 * noise, centre), separation(0.01 * means + noise, centre)
     assert tight[NEAREST] == 100.0
     assert loose[NEAREST] < 60
     assert tight[RATIO] < 5 < loose[RATIO]
     assert -1 <= tight[COSINE] <= 1
+    alike = torch.ones(4, 1, 8) + 0.1 * noise
+    assert separation(alike, centre)[COSINE] > 0.9, "texts on the same side of all others are alike"
+    assert separation(alike, alike.mean((0, 1)))[COSINE] == pytest.approx(-1 / 3, abs=0.1), "seen from their own mean"
 
 
 def test_pages_and_pictures_come_from_the_rows(monkeypatch, tmp_path):

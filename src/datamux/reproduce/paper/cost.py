@@ -97,8 +97,9 @@ def cost_rows() -> list[Row]:
 
 
 def _checked_rows(machine: Machine) -> list[Row]:
+    """The records of the usual lengths; those of equal cost have a panel of their own."""
     rows = []
-    for m in sorted(measured(), key=lambda m: m.k == 0):
+    for m in sorted(measured(CHECKED[: -len(EQUAL_COST)]), key=lambda m: m.k == 0):
         metric, n = (ON_CPU, m.k) if m.k else (NARROW, m.shape.hidden)
         name = m.name if m.k else m.name.partition(",")[0]
         rows.append(row(f"{name}, measured", n, metric, m.ratio))
