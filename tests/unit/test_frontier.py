@@ -47,6 +47,11 @@ def test_the_recommendation_is_one_line():
     assert found["line"] == "Within 1 points of plain, torch: use mixed, torch (2.5 times as fast, 0.50 points lost)."
 
 
+def test_a_setting_that_loses_nothing_says_so():
+    better = [POINTS[0], replace(POINTS[0], model="better", drop=-0.07, ratio=2.0)]
+    assert "use better, torch (2.0 times as fast, no points lost)" in recommendation(better, 1.0)["line"]
+
+
 def test_models_in_the_package_are_the_default():
     assert packaged_models("sst2") == ["sentiment-plain", "sentiment"]
     assert packaged_models("conll2003") == ["ner-plain", "ner"]

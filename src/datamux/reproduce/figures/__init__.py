@@ -31,6 +31,14 @@ from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import TITLES
 from datamux.serve.load.plot import draw_serve
 
+ABOUT_ANCHORS = (
+    "Ten texts were each put among thirty sets of neighbours. The table says how far the representations of one text "
+    "spread, how often the nearest representation is of the same text, and how alike different texts are."
+)
+ABOUT_THEORY = (
+    "The paper's attention layer keeps sequences apart exactly. The table says how much of a sequence's output depends "
+    "on the other sequences, for that construction and for three changes that break it."
+)
 SECTIONS: dict[str, Callable[[Groups], list[str]]] = {
     **{figure: partial(quality_section, figure) for figure in TITLES},
     "quality-aims": quality_aims,
@@ -50,8 +58,8 @@ SECTIONS: dict[str, Callable[[Groups], list[str]]] = {
     "speed-aims": speed_aims,
     "packaged-models": packaged_section,
     "audit": audit_section,
-    "anchors": partial(rows_section, "The same texts among different neighbours"),
-    "theory": partial(rows_section, "The paper's construction, and what breaks it"),
+    "anchors": partial(rows_section, "The same texts among different neighbours", ABOUT_ANCHORS),
+    "theory": partial(rows_section, "The paper's construction, and what breaks it", ABOUT_THEORY),
     "mnist": image_lines,
     "successors": successors_section,
 }

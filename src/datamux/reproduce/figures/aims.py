@@ -66,8 +66,8 @@ ABOUT_SPEED = paragraphs(
     "### What we aimed at: speed",
     "The throughput as a multiple of the plain model's, with our demultiplexer (`gate`) and the same engine. N times "
     "is the limit: a ratio above it shows how far timings wander on this machine, and says no more than `about N`. "
-    "Token ids are timed with a demultiplexer twice as wide as the encoder; `as-trained` and texts with the one that "
-    "the recipes train.",
+    "Models that are timed from token ids have a demultiplexer twice as wide as the encoder; `as-trained` and those "
+    "that are timed from texts have the one that the recipes train.",
 )
 
 

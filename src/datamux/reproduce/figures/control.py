@@ -8,8 +8,8 @@ ABOUT = paragraphs(
     "## Is the mixture read?",
     "The score at one group size as it is, and when each row gets its neighbour's part of the mixture "
     "(`datamux evaluate --answer-from-neighbour`; one seed, one grouping). The score of a model that reads the mixture "
-    "falls to what guessing gives. Models with a bypass read around the mixture: what stays of their score comes from "
-    "below it.",
+    "falls to what guessing gives. Models with a bypass read around the mixture: what is left of their score comes "
+    "from below it.",
 )
 
 

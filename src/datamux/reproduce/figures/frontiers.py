@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from datamux.evaluate.frontier import Point, mark_best
+from datamux.evaluate.frontier import Point, mark_best, recommendation
 from datamux.reproduce.catalogue.frontiers import NOTES
 from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import TITLES, table
@@ -13,8 +13,8 @@ def frontier_section(groups: Groups) -> list[str]:
     lines = []
     for task, (record,) in groups.items():
         about = [
-            "Everything ran in one process, in turn, from texts to answers, each model at its best batch size. A star: "
-            "nothing else is both faster and better.",
+            "Everything ran in one process, one model after the other, from texts to answers, each at its best batch "
+            "size. A star marks a setting that nothing else beats: no other is both faster and better.",
             "Models named after a number of layers are one pretrained encoder with its upper layers cut off, "
             "fine-tuned with the same teacher.",
             *NOTES[task],
@@ -30,12 +30,12 @@ def distilled_frontier_section(groups: Groups) -> list[str]:
     for task, (record,) in groups.items():
         tags = task == "conll2003"
         about = [
-            "Small models of our own with one teacher, a fine-tuned MiniLM. "
+            "These are small models of our own, all with the same teacher, a fine-tuned MiniLM. "
             f"{'The plain models' if tags else 'All of them'} learn from one set of texts, most of them labelled only "
             "by the teacher.",
             "Four layers of 256, plain and mixed, stand beside plain models of one layer and of none (`words alone`). "
-            "They ran from texts to answers, in fp32, in turn, each at its best batch size. A star: nothing else here "
-            "is both faster and better.",
+            "They ran one after the other, from texts to answers, in fp32, each at its best batch size. A star marks a "
+            "setting that nothing else in the table beats: no other is both faster and better.",
             *(["The mixed tagger learned only from the task's rows: with the other texts it came out worse."] * tags),
         ]
         title = f"Should you use it, from scratch? {TITLES[task]}"
@@ -50,9 +50,10 @@ def _section(title: str, about: list[str], record: Record, picture: str) -> list
         f"grouping{'s'[: many != 1]}. They differ by some tenths of a point from those in the tables of tasks, which "
         "were measured in bf16 over three groupings."
     )
-    advice = [record["recommendation"]["line"], ""] if "recommendation" in record else []
-    shown = [f"![Accuracy against throughput]({picture})", ""]
-    return [f"## {title}", "", *about, scores, "", *shown, *advice, *frontier_table(record), ""]
+    points = [Point(**row) for row in record["results"]]
+    advice = recommendation(points, record["recommendation"]["max_drop"])["line"]
+    shown = [f"![Accuracy against throughput]({picture})", "", *frontier_table(record)]
+    return [f"## {title}", "", advice, "", *shown, "", *(f"- {sentence}" for sentence in (*about, scores)), ""]
 
 
 def frontier_table(record: Record) -> list[str]:

@@ -15,7 +15,7 @@ ABOUT = paragraphs(
     "right in training at the size before, or (marked *) because the capacity is due at half of the steps. The next "
     "column is when 95% of held-out words were right at the full capacity. The paper says that training time grows "
     "almost linearly with N; the last column has the power of N that fits the minutes here. A warm-up that continues "
-    "another one shared the machine with other work for hours: read its step, not its minutes.",
+    "another one shared the machine with other work for hours: its steps mean more than its minutes.",
     "![Group size against training time](growth.png)",
 )
 
