@@ -15,7 +15,7 @@ from torch.nn import functional as F
 VOCAB, D, N, EPS, PAD = 50_265, 8, 3, 1e-5, 1
 LABELS = 4
 KINDS = ("sentence", "token", "retrieval")
-MUXES = ("gaussian_hadamard", "binary_hadamard", "random_ortho")
+MUXES = ("gaussian_hadamard", "binary_hadamard", "random_ortho", "random_ortho_low_rank")
 
 
 def config_fields(mux="gaussian_hadamard", demux="index", kind="sentence", n=N, **more):
@@ -62,6 +62,7 @@ def random_weights(mux="gaussian_hadamard", demux="index", kind="sentence", n=N,
         "gaussian_hadamard": lambda: torch.randn(n, D),
         "binary_hadamard": lambda: torch.eye(n).repeat_interleave(D // n, 1).repeat(1, 2)[:, :D],
         "random_ortho": lambda: torch.linalg.qr(torch.randn(n, D, D))[0],
+        "random_ortho_low_rank": lambda: low_rank_keys(n),
     }[mux]()
 
     def linear(name, rows, columns):
@@ -95,6 +96,13 @@ def random_weights(mux="gaussian_hadamard", demux="index", kind="sentence", n=N,
     weights["retrieval_head.bias"] = torch.randn(VOCAB)
     weights["retrieval_head.decoder.bias"] = weights["retrieval_head.bias"].clone()
     return weights
+
+
+def low_rank_keys(n):
+    """U H_i^T, where H_i has only the columns of H that belong to slot i."""
+    h, u = torch.linalg.qr(torch.randn(2, D, D))[0]
+    slot_of_column = torch.arange(D) // (D // n)
+    return torch.stack([u @ (h * (slot_of_column == i)).T for i in range(n)])
 
 
 def write_checkpoint(folder: Path, fields, weights, safe=False):
@@ -161,7 +169,7 @@ def add_prefix(ids, n):
 def mix(w, vectors, mux):
     """(n l d) -> (l d)."""
     keys = w["instance_embedding"]
-    if mux == "random_ortho":
+    if mux.startswith("random_ortho"):
         return sum((keys[i] @ vectors[i].T).T for i in range(len(keys))) / math.sqrt(len(keys))
     return sum(keys[i] * vectors[i] for i in range(len(keys))) / len(keys)
 

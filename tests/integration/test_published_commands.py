@@ -133,6 +133,23 @@ def test_bench(checkpoint):
     assert "published_index" in succeed("bench", "speed", "--model", folder, *quick)
 
 
+def test_audit(checkpoint, rows_file, tmp_path):
+    folder, _ = checkpoint()
+    succeed("audit", folder, "--task", rows_file, "--record", tmp_path / "audit.json")
+    found = json.loads((tmp_path / "audit.json").read_text())["results"]
+    (consistency,) = [row for row in found if row["part"] == "consistency" and row["group_size"] == N]
+    assert consistency["widest"] > 0, "neighbours move the answers of a random model"
+    assert {"position", "worst case", "leakage"} <= {row["part"] for row in found}
+
+
+def test_frontier(checkpoint, rows_file):
+    folder, _ = checkpoint()
+    quick = ("--rounds", 1, "--seconds", 0.01, "--groupings", 1, "-k", 2, "-k", 3)
+    found = json.loads(succeed("frontier", rows_file, "--model", folder, "--name", "published", *quick, "--json"))
+    assert [(row["model"], row["group_size"]) for row in found["results"]] == [("published", 2), ("published", 3)]
+    assert all(row["rate"] > 0 for row in found["results"])
+
+
 @pytest.mark.parametrize("mux", ["gaussian_hadamard", "random_ortho"])
 @pytest.mark.parametrize("demux", ["index", "mlp"])
 @pytest.mark.slow

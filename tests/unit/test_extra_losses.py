@@ -7,8 +7,10 @@ from torch.nn import functional as F
 
 from conftest import random_rows, tiny_encoder
 from datamux import multiplex
+from datamux.evaluate import quality
 from datamux.evaluate.quality import calibration_error, score
 from datamux.tasks.labels import Labels
+from datamux.tasks.rows import Rows
 from datamux.train.extra_losses import EXTRA_LOSSES, key_penalty
 from datamux.train.losses import TaskObjective
 from datamux.train.recipe import parse_recipe
@@ -77,6 +79,11 @@ def test_key_orthonormality():
     model, rows = build(multiplexer="learned_hadamard"), random_rows(N)
     found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
     torch.testing.assert_close(found, key_penalty(model.mux.multiplexer.keys))
+    model = build(multiplexer="learned_ortho")
+    matrices = torch.nn.init.normal_(model.mux.multiplexer.keys)
+    found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
+    torch.testing.assert_close(found, torch.stack([key_penalty(matrix) for matrix in matrices]).mean())
+    assert key_penalty(build(multiplexer="learned_ortho").mux.multiplexer.keys).item() == pytest.approx(0, abs=1e-6)
     with pytest.raises(ValueError, match="gaussian_hadamard has none"):
         EXTRA_LOSSES["key_orthonormality"](build(), None, rows, None)
 
@@ -125,3 +132,17 @@ def test_the_calibration_error():
     assert score(both, truth, labels)["ece"] == pytest.approx(0.35)
     tags = score(both.reshape(2, 10, 2), np.where(np.arange(20) < 10, 0, -100).reshape(2, 10), labels)
     assert tags["ece"] == pytest.approx(0.1), "only words with a label count"
+
+
+@pytest.mark.parametrize("names", [("O", "B"), ("A", "B")], ids=["with-O", "without-O"])
+def test_words_that_were_cut_off_have_no_confidence(names, monkeypatch):
+    """They count as wrong in the score, and not at all in the calibration error."""
+    confidence, rows = 0.9, Rows([[7, 8], [7, 8, 9]], pad_id=0, token_labels=[[0, 0], [0, 0, 0]])
+    rows.cut_labels = [[1, 1, 1], []]
+    sure = torch.tensor([confidence, 1 - confidence]).log()
+    answers = [sure.expand(3, 2), sure.expand(3, 2)]  # all three positions of a batch, padding included
+    monkeypatch.setattr(quality, "predict_rows", lambda *given, **options: (answers, [0, 0]))
+    labels = Labels(names, "single_label_classification")
+    (found,) = quality.measure_quality(None, rows, labels, group_sizes=[1])
+    assert found.other["ece"] == pytest.approx(1 - confidence)
+    assert found.other["accuracy"] == 5 / 8

@@ -67,6 +67,36 @@ def test_both_parts_share_one_coupling_and_keep_it_when_copied():
     assert any("demultiplexer.coupling" in name for name in alone.state_dict())
 
 
+@pytest.mark.parametrize("reads", ["all", "first", "pool"])
+def test_the_formula_of_the_demultiplexer(reads):
+    torch.manual_seed(0)
+    demultiplexer = build_demultiplexer("reversible", 4, 12, hidden_dim=10)
+    h, mask = torch.randn(2, 5, 12), torch.tensor([5, 3, 1, 4]).view(1, 4, 1) > torch.arange(5)
+    w1, w2, w3 = demultiplexer.widen[0], demultiplexer.widen[2], demultiplexer.out
+    functions = demultiplexer.coupling.functions
+    found = demultiplexer(h, 3, reads, mask[:, :3].expand(2, -1, -1))
+    y = h.split(MULTIPLE, -1)
+    o = [y[i] - functions[i](y[i - 1]) for i in (3, 2, 1)]  # o_0, o_1, o_2
+    assert torch.allclose(y[0] - functions[0](o[2]), demultiplexer.coupling.inverse(h)[:, 3], atol=1e-5)
+    for i in range(3):
+        hidden = torch.nn.functional.gelu(o[i] @ w1.weight.T + w1.bias)
+        hidden = torch.nn.functional.gelu(hidden @ w2.weight.T + w2.bias)  # b l e
+        own = mask[0, i]
+        hidden = {"all": hidden, "first": hidden[:, :1], "pool": hidden[:, own].mean(1, keepdim=True)}[reads]
+        torch.testing.assert_close(found[:, i], hidden @ w3.weight.T + w3.bias, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("dim", "low", "high"), [(384, 8.5, 9.5), (768, 34, 38), (1024, 60.5, 67.5)])
+def test_the_parts_are_as_large_as_the_guide_says(dim, low, high):
+    """In megabytes; see docs/guides/successors.md."""
+    for n in (2, 8):
+        build = {"num_instances": n, "dim": dim}
+        model = Multiplexed(
+            torch.nn.Identity(), build_multiplexer("reversible", **build), build_demultiplexer("reversible", **build)
+        )
+        assert low < sum(4 * weight.numel() for weight in model.state_dict().values()) / 1e6 < high
+
+
 def test_the_slots_must_divide_the_width():
     with pytest.raises(ValueError, match="reversible cuts the 12 dimensions into num_instances equal parts, and 5"):
         build_multiplexer("reversible", 5, 12)

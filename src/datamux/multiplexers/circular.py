@@ -7,7 +7,9 @@ Fourier transforms, in d log d steps per number instead of d^2. For feature maps
 position (see backbones/feature_maps.py). The sibling that MIMONets calls MBAT, one 1x1 convolution per slot, is
 `learned_ortho` on the same vectors.
 
-Differs from the paper: scaling is a setting, as for all multiplexers; the paper sums.
+Differs from the paper: scaling is a setting, as for all multiplexers; the paper sums. No instance is taken out by
+correlation with its key, as in HRR: a demultiplexer learns it. `mlp` with one layer is closest to MIMONets, which has a
+1x1 convolution per slot there.
 """
 
 import torch

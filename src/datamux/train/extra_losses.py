@@ -60,26 +60,26 @@ def key_orthonormality(
 ) -> Tensor:
     """Learned keys should stay orthogonal to each other and of length one: mean cos^2 + mean (|a| - 1)^2.
 
-    From MIMONets, where its weight is 0.1.
+    From MIMONets, where its weight is 0.1. Keys that are matrices should each stay orthogonal.
     """
     keys = getattr(model.mux.multiplexer, "keys", None)
-    if not isinstance(keys, nn.Parameter) or keys.dim() != 2:
+    if not isinstance(keys, nn.Parameter) or keys.dim() not in (2, 3):
         raise ValueError(
-            "the key_orthonormality loss is for multiplexers with learned key vectors, such as learned_circular; "
+            "the key_orthonormality loss is for multiplexers with learned keys, such as learned_circular; "
             f"{model.config.multiplexer} has none"
         )
     return key_penalty(keys)
 
 
 def key_penalty(keys: Tensor) -> Tensor:
-    """mean over pairs of cos^2 + mean of (|a| - 1)^2, for keys (n d)."""
+    """mean over pairs of cos^2 + mean of (|a| - 1)^2, for keys (n d); for matrices (n d d), of the rows of each."""
     keys = keys.float()
     lengths: Tensor = (torch.linalg.vector_norm(keys, dim=-1) - 1).square().mean()
-    if len(keys) == 1:
+    if keys.shape[-2] == 1:
         return lengths
     unit = F.normalize(keys, dim=-1)
-    first, second = torch.triu_indices(len(keys), len(keys), 1)
-    return (unit[first] * unit[second]).sum(-1).square().mean() + lengths
+    first, second = torch.triu_indices(keys.shape[-2], keys.shape[-2], 1)
+    return (unit @ unit.mT)[..., first, second].square().mean() + lengths
 
 
 EXTRA_LOSSES: dict[str, ExtraLoss] = {

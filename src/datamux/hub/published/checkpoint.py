@@ -29,6 +29,7 @@ MULTIPLEXERS = {  # as published -> (ours, ours if learned, scale)
     "gaussian_hadamard": ("gaussian_hadamard", "learned_hadamard", "mean"),
     "binary_hadamard": ("gaussian_hadamard", "learned_hadamard", "mean"),  # our "binary" needs d to be divisible by n
     "random_ortho": ("ortho", "learned_ortho", "sqrt"),
+    "random_ortho_low_rank": ("ortho", "learned_ortho", "sqrt"),  # of MUX-PLM: its keys are whole matrices, too
 }
 DEMULTIPLEXERS = {  # of DataMUX, which is RoBERTa, and of MUX-PLM, of which the BERT models are known
     "roberta": {"index": "published_index", "mlp": "published_mlp"},
@@ -87,31 +88,31 @@ class Checkpoint:
 
     def our_config(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedConfig:
         """The configuration of the model for `task`. `padded_length` shrinks if the encoder has fewer positions."""
-        own = self.config
-        encoder = {name: value for name, value in own.to_dict().items() if name not in (*FIELDS, *_TRAINING_FIELDS)}
+        theirs = self.config
+        encoder = {name: value for name, value in theirs.to_dict().items() if name not in (*FIELDS, *_TRAINING_FIELDS)}
         encoder = {name: value for name, value in encoder.items() if name not in _LABEL_FIELDS}
-        fixed, learned, scale = MULTIPLEXERS[own.muxing_variant]
-        n = own.num_instances
+        fixed, learned, scale = MULTIPLEXERS[theirs.muxing_variant]
+        n = theirs.num_instances
         if padded_length is not None:
-            taken = n + 1 if own.demuxing_variant == "index" else 0
-            taken += own.pad_token_id + 1 if own.model_type == "roberta" else 0  # RoBERTa counts from there
-            positions = own.max_position_embeddings - taken
+            taken = n + 1 if theirs.demuxing_variant == "index" else 0
+            taken += theirs.pad_token_id + 1 if theirs.model_type == "roberta" else 0  # RoBERTa counts from there
+            positions = theirs.max_position_embeddings - taken
             padded_length = max(1, min(padded_length, positions))
         config = PublishedConfig(
             backbone_config=encoder,
             num_instances=n,
-            multiplexer=learned if getattr(own, "learn_muxing", False) else fixed,
+            multiplexer=learned if getattr(theirs, "learn_muxing", False) else fixed,
             multiplexer_options={"scale": scale},
-            demultiplexer=DEMULTIPLEXERS[own.model_type][own.demuxing_variant],
+            demultiplexer=DEMULTIPLEXERS[theirs.model_type][theirs.demuxing_variant],
             demultiplexer_options=self._demultiplexer_options(task),
-            muxing_variant=own.muxing_variant,
+            muxing_variant=theirs.muxing_variant,
             padded_length=padded_length,
             retrieval_head=task == "retrieval",
-            id2label=_label_names(self.name, own),
-            problem_type=own.problem_type,
+            id2label=_label_names(self.name, theirs),
+            problem_type=theirs.problem_type,
         )
         config.architectures = [PUBLISHED_CLASSES[task].__name__]
-        config._commit_hash = getattr(own, "_commit_hash", None)
+        config._commit_hash = getattr(theirs, "_commit_hash", None)
         return config
 
     def _demultiplexer_options(self, task: str) -> dict[str, Any] | None:

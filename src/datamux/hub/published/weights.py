@@ -51,7 +51,7 @@ def our_weights(name: str, weights: Mapping[str, Tensor], model: PublishedModel,
     """All weights of `model`, taken from a checkpoint. A weight that is missing, left over or misshapen is an error."""
     taken = _Taken(name, weights)
     encoder = f"{model.backbone.encoder.config.model_type}."
-    found = {f"mux.backbone.encoder.{own}": taken(encoder + own) for own in model.backbone.encoder.state_dict()}
+    found = {f"mux.backbone.encoder.{ours}": taken(encoder + ours) for ours in model.backbone.encoder.state_dict()}
     found["mux.multiplexer.keys"] = _keys(taken("instance_embedding"))
     take_parts = _mux_plm_parts if model.config.demultiplexer == "published_key" else _datamux_parts
     found |= take_parts(taken, model, task)
@@ -70,7 +70,7 @@ def _datamux_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[st
     source = "retrieval_head." if task == "retrieval" else "demultiplexer."
     split = _split_dense if index else _stack_slots
     parts = split(taken, source, model.config.num_instances)
-    found = {f"mux.demultiplexer.{own}": value for own, value in parts.items()}
+    found = {f"mux.demultiplexer.{ours}": value for ours, value in parts.items()}
     if task == "retrieval":
         decoder = {"retrieval.decoder.weight": taken(f"{source}decoder.weight"), "retrieval.bias": taken.bias(source)}
         layers = {} if index else {"retrieval.before": "dense_pre_vocab", "retrieval.norm": "layer_norm_pre_vocab"}
@@ -81,7 +81,7 @@ def _datamux_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[st
         decoder = {}
         layers = {"mux.head.dense": "dense_before_out_proj", "mux.head.out": "out_proj"}
         layers |= {} if index else {"mux.head.norm": "layernorm_presoftmax"}
-    return found | decoder | taken.layers({own: source + published for own, published in layers.items()})
+    return found | decoder | taken.layers({ours: source + published for ours, published in layers.items()})
 
 
 def _mux_plm_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[str, Tensor]:
@@ -100,7 +100,7 @@ def _mux_plm_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[st
         found |= {f"more.{i}.{end}": taken.trunk(f"dense_{i + 2}.{end}") for i in range(len(demultiplexer.more))}
         found |= {f"norms.{i}.{end}": taken.trunk(f"layer_norm_{i + 1}.{end}") for i in range(len(demultiplexer.norms))}
     layers = {"out": f"{source}pre_decoder", "norm": f"{source}pre_decoder_layer_norm"}
-    found = {f"mux.demultiplexer.{own}": value for own, value in (found | taken.layers(layers)).items()}
+    found = {f"mux.demultiplexer.{ours}": value for ours, value in (found | taken.layers(layers)).items()}
     if task != "retrieval":
         return found | taken.layers({"mux.head.out": "classifier"})
     tied = f"{model.backbone.encoder.config.model_type}.embeddings.word_embeddings.weight"
@@ -141,7 +141,7 @@ class _Taken:
     def layers(self, names: Mapping[str, str]) -> dict[str, Tensor]:
         """Weight and bias of whole layers: our name -> the published one."""
         ends = ("weight", "bias")
-        return {f"{own}.{end}": self(f"{published}.{end}") for own, published in names.items() for end in ends}
+        return {f"{ours}.{end}": self(f"{published}.{end}") for ours, published in names.items() for end in ends}
 
     def check_all_used(self, unused: tuple[str, ...]) -> None:
         """Raise if a weight is missing, or left over and not among those that begin with one of `unused`."""
@@ -189,11 +189,11 @@ def _stack_slots(taken: _Taken, source: str, slots: int) -> dict[str, Tensor]:
     }
 
 
-def _check_shapes(name: str, found: Mapping[str, Tensor], own: Mapping[str, Any]) -> None:
+def _check_shapes(name: str, found: Mapping[str, Tensor], ours: Mapping[str, Any]) -> None:
     wrong = [
-        f"{key} should be {tuple(own[key].shape)} and is {tuple(value.shape)}"
+        f"{key} should be {tuple(ours[key].shape)} and is {tuple(value.shape)}"
         for key, value in found.items()
-        if value.shape != own[key].shape
+        if value.shape != ours[key].shape
     ]
     if wrong:
         raise ValueError(
