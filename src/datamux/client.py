@@ -57,9 +57,9 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the address must look like http://127.0.0.1:8080, got {url!r}")
-        for what, value in (("batch_size", batch_size), ("in_flight", in_flight)):
-            if value < 1:
-                raise ValueError(f"{what} must be at least 1, got {value}")
+        for what, value, least in (("batch_size", batch_size, 1), ("in_flight", in_flight, 1), ("retries", retries, 0)):
+            if value < least:
+                raise ValueError(f"{what} must be at least {least}, got {value}")
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port, self._prefix = parts.hostname, parts.port, parts.path.rstrip("/")
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})

@@ -205,6 +205,9 @@ def test_our_client_gives_up_in_the_end(busy):
     assert (refused.value.status, Busy.refusals) == (429, [])
     with pytest.raises(ServerError, match="no answer from"):
         datamux.Client("http://127.0.0.1:9", sleep=lambda seconds: None, retries=1)(["a"])
+    for wrong in ({"retries": -1}, {"batch_size": 0}, {"in_flight": 0}):
+        with pytest.raises(ValueError, match="must be at least"):
+            datamux.Client(busy, **wrong)
     with pytest.raises(ValueError, match="must look like"):
         datamux.Client("127.0.0.1:8080")
 
@@ -260,6 +263,16 @@ def test_half_closed_and_broken_connections_hurt_nobody(url):
         if number % 4 < 2:
             sock.shutdown(socket.SHUT_WR)
         sock.close()
+    assert healthy(url)
+
+
+def test_who_closes_the_sending_side_counts_as_gone(url):
+    """The end of what a client sends is all that tells that it has left, so there is no answer and no waiting."""
+    body = json.dumps({"inputs": [["good film"]] * 200}).encode()
+    with connect(url) as sock:
+        sock.sendall(HEAD + str(len(body)).encode() + b"\r\nconnection: close\r\n\r\n" + body)
+        sock.shutdown(socket.SHUT_WR)
+        assert everything(sock) == b""
     assert healthy(url)
 
 

@@ -103,6 +103,21 @@ def test_classify_has_the_shape_of_infinity(client, classifier):
     assert len(client.post("/classify", json={"input": TEXT, "top_k": 2}).json()["data"][0]) == 2
 
 
+def test_classify_has_the_shape_of_vllm_if_the_operator_wants_it(classifier):
+    with TestClient(create_app(make_service(classifier, classify_shape="vllm"))) as client:
+        answer = client.post("/classify", json={"model": "tiny", "input": TEXTS, "mux": False}).json()
+        document = client.get("/openapi.json").json()
+    assert (answer["object"], answer["model"]) == ("list", "tiny")
+    for place, (found, one) in enumerate(zip(answer["data"], own_answers(classifier, TEXTS), strict=True)):
+        scores = {label["label"]: label["score"] for label in one}
+        assert (found["index"], found["label"], found["num_classes"]) == (place, one[0]["label"], 3)
+        assert found["probs"] == pytest.approx([scores[name] for name in classifier.names], abs=1e-5)
+    shape = document["paths"]["/classify"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert shape["$ref"].endswith("/PooledAnswer")
+    with pytest.raises(ValueError, match="classify shape"):
+        make_service(classifier, classify_shape="other")
+
+
 def test_tag_gives_spans_with_offsets(tags, tagger):
     text = "anna lives in paris"
     (expected,) = own_answers(tagger, [text])
@@ -405,6 +420,19 @@ def test_texts_of_two_tenants_are_never_mixed(keyed):
         assert secrets[name] not in lines
 
 
+def test_the_operator_may_keep_metrics_for_one_key(classifier, tmp_path):
+    keys = KeyFile(tmp_path / "keys.json")
+    secrets = {name: keys.add(name) for name in ("anna", "operator")}
+    settings = {"no_keys": False, "keys": str(keys.file)}
+    for reader, expected in ((None, {"anna": 200, "operator": 200}), ("operator", {"anna": 403, "operator": 200})):
+        service = make_service(classifier, NamingEngine(), metrics_key=reader, **settings)
+        with TestClient(create_app(service)) as client:
+            found = {name: client.get("/metrics", headers={"x-api-key": key}) for name, key in secrets.items()}
+            assert client.get("/metrics").status_code == 401
+        assert {name: answer.status_code for name, answer in found.items()} == expected
+    assert found["anna"].json()["error_type"] == "Forbidden"
+
+
 def test_without_keys_every_connection_is_a_tenant_of_its_own(classifier):
     for single, expected in ((False, {1}), (True, {2, 4})):
         engine = NamingEngine()
@@ -446,17 +474,15 @@ def test_the_gear_shifts_up_under_load_and_down_again(classifier):
 
 def test_max_drop_bounds_the_gears_and_info_tells_them(classifier):
     card = {"what": "Good?", "metric": "accuracy", "scores": {"1": 0.8, "2": 0.795, "4": 0.7},
-            "speed": {"2": {"texts_per_second": 20.0}}}  # fmt: skip
+            "speed": {"2": {"texts_per_second": 20.0, "ratio": 1.9}}}  # fmt: skip
     engine = NamingEngine()
     with TestClient(create_app(make_service(classifier, engine, card, max_drop=1.0, max_groups=2))) as client:
         client.post("/predict", json={"inputs": [[f"a {number}"] for number in range(40)]})
         info = client.get("/info").json()
     assert max(len(texts) for texts, _ in engine.groups) == 2
     assert (info["capacity"], info["labels"], info["about"]) == (4, ["neg", "neutral", "pos"], "Good?")
-    assert [(g["group_size"], g["drop_in_points"], g["texts_per_second"]) for g in info["gears"]] == [
-        (1, 0.0, None),
-        (2, 0.5, 20.0),
-    ]
+    told = [(g["group_size"], g["drop_in_points"], g["texts_per_second"], g["times_plain"]) for g in info["gears"]]
+    assert told == [(1, 0.0, None, None), (2, 0.5, 20.0, 1.9)]
     assert "never holds texts of two tenants" in info["neighbours"]
     assert info["limits"]["max_body_bytes"] == 2_000_000
 

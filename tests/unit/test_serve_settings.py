@@ -1,7 +1,9 @@
 """Every option is a flag and an environment variable, and gears follow the model's card."""
 
 import dataclasses
+import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +11,7 @@ from command_line import run, succeed
 from datamux.serve.gears import Gear, Gearbox
 from datamux.serve.service import choose_gears, read_card
 from datamux.serve.settings import Settings, flag, variable
+from datamux.serve.tuned import load_gears, tuned_gears
 
 CARD = {"scores": {"1": 0.80, "2": 0.805, "5": 0.79, "10": 0.785}, "speed": {"10": {"texts_per_second": 900.0}}}
 
@@ -125,3 +128,26 @@ def test_a_faster_model_is_a_gear_of_its_own():
     assert gears.choose([9], groups=8).name == "two layers"
     assert gears.choose([500], groups=8).name == "two layers"
     assert gears.alone.name == "all layers"
+
+
+def test_a_tuned_folder_takes_the_same_options(tmp_path, monkeypatch):
+    gears = [
+        {"name": name, "group_size": size, "folder": folder, "score": score, "speed": 100.0 * size}
+        for name, size, folder, score in (("plain", 1, ".", 0.9), ("five", 5, "five", 0.89), ("ten", 10, "ten", 0.8))
+    ]
+    (tmp_path / "gears.json").write_text(json.dumps(gears))
+    chosen = Settings(gears="1, 5", device="cuda:1", bf16=True, compiled=True)
+    found = tuned_gears(tmp_path, chosen)
+    assert [gear.group_size for gear in found] == [1, 5]
+    with pytest.raises(ValueError, match="--gears is '1,five'"):
+        tuned_gears(tmp_path, Settings(gears="1,five"))
+    loaded = []
+    model = SimpleNamespace(names=["a", "b"], texts=SimpleNamespace(max_tokens=9))
+
+    def load(folder, **options):
+        loaded.append((folder, options))
+        return model
+
+    monkeypatch.setattr("datamux.serve.tuned.load", load)
+    assert set(load_gears(tmp_path, found, model, chosen)) == {"model", "five"}
+    assert loaded == [(tmp_path / "five", {"device": "cuda:1", "bf16": True, "compiled": True})]

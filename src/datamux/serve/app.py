@@ -82,10 +82,10 @@ def _add_status(app: FastAPI, service: Service) -> None:
         "/metrics",
         summary="Measurements for Prometheus",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {}}}, **documented(401)},
+        responses={200: {"content": {"text/plain": {}}}, **documented(401, 403)},
     )
     async def metrics(request: Request) -> Response:
-        service.tenant_of(request)
+        service.check_metrics(service.tenant_of(request))
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

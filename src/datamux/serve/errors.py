@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 KINDS = {
     400: "BadRequest",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
     408: "Timeout",
@@ -27,6 +28,7 @@ KINDS = {
 }
 MEANINGS = {
     401: "The key is missing or unknown.",
+    403: "This key may not do that.",
     408: "The request was sent too slowly.",
     413: "The request body is too long.",
     422: "The request is not valid.",

@@ -19,6 +19,7 @@ from datamux.serve.schemas import (
     ClassifyAnswer,
     ClassifyRequest,
     Parameters,
+    PooledAnswer,
     PredictAnswer,
     PredictRequest,
     TagAnswer,
@@ -43,6 +44,7 @@ def add_answers(service: Service) -> APIRouter:
     """POST /predict, /classify and /tag."""
     router = APIRouter(route_class=PlainRoute)
     names, tagging = service.predictor.names, service.predictor.token_level
+    pooled = service.settings.classify_shape == "vllm"
 
     def word(parameters: Parameters | None, raw: bool, top_k: int | None) -> Callable[[Any], Any]:
         """How the answer of one text is written."""
@@ -80,10 +82,10 @@ def add_answers(service: Service) -> APIRouter:
 
     @router.post(
         "/classify",
-        summary="Classify, in the shape of infinity and vLLM",
+        summary=f"Classify, in the shape of {service.settings.classify_shape}",
         include_in_schema=not tagging,
         openapi_extra=request_body(ClassifyRequest),
-        responses={200: {"model": ClassifyAnswer}, **ERRORS},
+        responses={200: {"model": PooledAnswer if pooled else ClassifyAnswer}, **ERRORS},
     )
     async def classify(request: Request) -> Response:
         asked, tenant = await _read(request, service, ClassifyRequest)
@@ -91,14 +93,15 @@ def add_answers(service: Service) -> APIRouter:
             raise Problem(404, "this model tags words and does not classify texts; use /tag")
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
         found = await _answer(request, service, tenant, texts, asked)
-        write = word(None, asked.raw_scores, asked.top_k)
+        write = word(None, asked.raw_scores, None if pooled else asked.top_k)
         tokens = sum(one.answer.tokens for one in found)
+        data: list[Any] = [write(one.answer) for one in found]
         answer = {
-            "object": "classify",
+            "object": "list" if pooled else "classify",
             "id": f"classify-{request.scope['datamux']['id']}",
             "model": service.name,
             "created": int(time.time()),
-            "data": [write(one.answer) for one in found],
+            "data": [_pooled(place, labels, names) for place, labels in enumerate(data)] if pooled else data,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
         return _response(request, service, tenant, found, answer)
@@ -188,12 +191,21 @@ def _label_list(names: Sequence[str], order: list[int], scores: list[float], top
     return [{"label": names[label], "score": score} for label, score in pairs]
 
 
+def _pooled(place: int, labels: list[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """One text's labels as vLLM tells them: the best one, and the scores of all in the model's own order."""
+    scores = {one["label"]: one["score"] for one in labels}
+    best = max(labels, key=lambda one: one["score"])["label"]
+    return {"index": place, "label": best, "probs": [scores[name] for name in names], "num_classes": len(names)}
+
+
 def _applied(function: str, logits: list[float]) -> list[float]:
     """The scores of one text, where its sender chooses the function."""
     if function == "sigmoid":
         return [1 / (1 + math.exp(-logit)) if logit > -700 else 0.0 for logit in logits]
-    powers = [math.exp(logit - max(logits)) for logit in logits]
-    return [power / sum(powers) for power in powers]
+    largest = max(logits)
+    powers = [math.exp(logit - largest) for logit in logits]
+    total = sum(powers)
+    return [power / total for power in powers]
 
 
 def _response(request: Request, service: Service, tenant: str, found: Answers, answer: Any) -> Response:

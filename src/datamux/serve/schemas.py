@@ -71,7 +71,7 @@ class PredictRequest(Strict):
 
 
 class ClassifyRequest(Strict):
-    """The shape of infinity and vLLM."""
+    """What clients of infinity and of vLLM send."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"input": ["A warm, quick and funny film.", "Dull."], "raw_scores": False}]}
@@ -139,6 +139,26 @@ class ClassifyAnswer(BaseModel):
     model: str
     created: int
     data: list[list[Score]]
+    usage: Usage
+
+
+class Pooled(BaseModel):
+    """The scores of one text, in the order of the model's labels."""
+
+    index: int
+    label: str
+    probs: list[float]
+    num_classes: int
+
+
+class PooledAnswer(BaseModel):
+    """The shape of vLLM."""
+
+    object: Literal["list"]
+    id: str
+    model: str
+    created: int
+    data: list[Pooled]
     usage: Usage
 
 

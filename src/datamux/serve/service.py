@@ -18,7 +18,7 @@ from datamux.serve.health import TENANT as HEALTH
 from datamux.serve.health import Heartbeat
 from datamux.serve.keys import KeyFile
 from datamux.serve.metrics import Metrics
-from datamux.serve.settings import KEYS_FILE, Settings
+from datamux.serve.settings import KEYS_FILE, Settings, group_sizes
 from datamux.serve.tuned import load_gears, tuned_gears
 from datamux.zoo import find_model
 
@@ -85,6 +85,12 @@ class Service:
         client = request.scope.get("client") or ("unknown", id(request))
         return f"{CONNECTION} {client[0]}:{client[1]}"
 
+    def check_metrics(self, tenant: str) -> None:
+        """Metrics name all tenants, so the operator may keep them for one key."""
+        reader = self.settings.metrics_key
+        if self.keys is not None and reader is not None and tenant != f"{KEY} {reader}":
+            raise Problem(403, "this key may not read metrics; ask the operator for the one that may")
+
     def info(self) -> dict[str, Any]:
         """What /info tells: the model, what each gear costs and gains, and the limits."""
         limits, predictor = self.batcher.limits, self.predictor
@@ -144,7 +150,7 @@ def load_service(name: str, settings: Settings) -> Service:
     predictor = datamux.load(name, device=settings.device, bf16=settings.bf16, compiled=settings.compiled)
     folder = Path(find_model(name))
     gears = tuned_gears(folder, settings)
-    predictors = load_gears(folder, gears, predictor) if gears else None
+    predictors = load_gears(folder, gears, predictor, settings) if gears else None
     card = read_card(name)
     return Service(predictor, name=Path(name).name, card=card, settings=settings, gears=gears, predictors=predictors)
 
@@ -159,14 +165,20 @@ def read_card(name: str) -> Card:
 def choose_gears(capacity: int, card: Card, settings: Settings) -> list[Gear]:
     """The gears that the operator allows, from the most accurate to the fastest."""
     scores = {int(size): float(score) for size, score in card.get("scores", {}).items()}
-    speeds = {int(size): speed.get("texts_per_second") for size, speed in card.get("speed", {}).items()}
+    speeds: dict[int, dict[str, float]] = {int(size): speed for size, speed in card.get("speed", {}).items()}
     sizes = _sizes(capacity, scores, settings)
     if settings.max_drop is not None:
         sizes = _within(settings.max_drop, sizes, scores, capacity)
     if settings.deterministic:
         sizes = [1]
     return [
-        Gear("plain" if capacity == 1 else f"mux-{size}", size, score=scores.get(size), speed=speeds.get(size))
+        Gear(
+            "plain" if capacity == 1 else f"mux-{size}",
+            size,
+            score=scores.get(size),
+            speed=speeds.get(size, {}).get("texts_per_second"),
+            ratio=speeds.get(size, {}).get("ratio"),
+        )
         for size in sizes
     ]
 
@@ -174,10 +186,7 @@ def choose_gears(capacity: int, card: Card, settings: Settings) -> list[Gear]:
 def _sizes(capacity: int, scores: dict[int, float], settings: Settings) -> list[int]:
     sizes = sorted({size for size in scores or USUAL_SIZES if size <= capacity} | {1, capacity})
     if settings.gears is not None:
-        try:
-            sizes = sorted({int(size) for size in settings.gears.split(",")})
-        except ValueError:
-            raise ValueError(f"--gears is {settings.gears!r}; give group sizes such as 1,5,20") from None
+        sizes = group_sizes(settings.gears)
     most = capacity if settings.max_group_size is None else settings.max_group_size
     for option, size in (("--gears", sizes[0]), ("--gears", sizes[-1]), ("--max-group-size", most)):
         if not 1 <= size <= capacity:
@@ -253,4 +262,5 @@ def _told(gear: Gear, best: float | None) -> dict[str, Any]:
         "score": gear.score,
         "drop_in_points": drop,
         "texts_per_second": gear.speed,
+        "times_plain": gear.ratio,
     }

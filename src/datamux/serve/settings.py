@@ -45,6 +45,10 @@ class Settings:
     fill: str = option("nothing", "What empty slots hold: nothing, or repeat (the group's own texts, averaged).")
     single_tenant: bool = option(False, "Without keys, treat all connections as one tenant, whose texts may be mixed.")
     keys: str | None = option(None, f"File of API keys. Default: {KEYS_FILE}, if it exists.")
+    metrics_key: str | None = option(
+        None, "With keys, name of the only one that may read /metrics, which name all tenants. Default: any key."
+    )
+    classify_shape: str = option("infinity", "The shape of the answers of /classify: that of infinity, or of vllm.")
     no_keys: bool = option(False, "Ask for no key, even if there is a file of keys.")
     max_wait_ms: float = option(2.0, "How long a text waits for company, counted from its own arrival.")
     max_groups: int = option(8, "Groups in one pass, at most. On a GPU more are better: try 64.")
@@ -69,6 +73,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_choice("log level", self.log_level, ("debug", "info", "warning", "error"))
         check_choice("fill", self.fill, ("nothing", "repeat"))
+        check_choice("classify shape", self.classify_shape, ("infinity", "vllm"))
         for name in AT_LEAST_ONE:
             if getattr(self, name) is not None:
                 check_at_least_one(flag(name), getattr(self, name))
@@ -92,6 +97,14 @@ class Settings:
             if variable(field.name) in source
         }
         return cls(**found | given)
+
+
+def group_sizes(gears: str) -> list[int]:
+    """What `--gears` lists, sorted. Spaces do not matter."""
+    try:
+        return sorted({int(size) for size in gears.split(",")})
+    except ValueError:
+        raise ValueError(f"--gears is {gears!r}; give group sizes such as 1,5,20") from None
 
 
 def variable(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from datamux.inference.predictor import Predictor, load
 from datamux.serve.gears import Gear
-from datamux.serve.settings import Settings
+from datamux.serve.settings import Settings, group_sizes
 
 FILE = "gears.json"
 MODEL = "model"  # the engine that runs the folder's own model
@@ -48,17 +48,22 @@ def _allowed(gear: Gear, best: float, settings: Settings) -> bool:
         return False
     if settings.max_group_size is not None and gear.group_size > settings.max_group_size:
         return False
-    if settings.gears is not None and str(gear.group_size) not in settings.gears.split(","):
+    if settings.gears is not None and gear.group_size not in group_sizes(settings.gears):
         return False
     return settings.max_drop is None or gear.score is None or 100 * (best - gear.score) <= settings.max_drop
 
 
-def load_gears(folder: Path, gears: list[Gear], model: Predictor) -> dict[str, Predictor]:
+def load_gears(
+    folder: Path, gears: list[Gear], model: Predictor, settings: Settings | None = None
+) -> dict[str, Predictor]:
     """One predictor per model that the gears name. All of them must cut and split texts alike."""
+    chosen = settings or Settings()
     found = {MODEL: model}
     for gear in gears:
         if gear.engine not in found:
-            found[gear.engine] = load(folder / gear.engine)
+            found[gear.engine] = load(
+                folder / gear.engine, device=chosen.device, bf16=chosen.bf16, compiled=chosen.compiled
+            )
     for name, predictor in found.items():
         if predictor.names != model.names or predictor.texts.max_tokens != model.texts.max_tokens:
             raise ValueError(f"{folder / name} has other labels or another limit of tokens than {folder}: tune again")
