@@ -157,3 +157,22 @@ def test_three_stages(tmp_path, files):
     assert "masked_loss" in logged["p"][0]
     second = load_model(tmp_path / "run" / "pretrain" / "model")
     assert second.config.demultiplexer == "deep_key"
+    before = {"model": {"demultiplexer": "deep_key"}, "warmup": stage, "pretrain": stage | {"mask_rate": 0.15}}
+    shared = train(recipe(**before, task={"steps": 0}), tmp_path / "shared")
+    assert shared == tmp_path / "shared" / "pretrain" / "model", "where the runner looks for it"
+    only_task = recipe(model={"demultiplexer": "deep_key", "start": str(shared)}, task={"steps": 3, "groups": 4})
+    other = train(only_task, tmp_path / "other", task=task_from_files(files, ["text"], "label"))
+    assert [s["stage"] for s in json.loads((other / "training.json").read_text())] == ["warmup", "pretrain", "task"]
+
+
+def test_the_plain_rival_of_an_ensemble_trains_with_its_recipe(files, plain, tmp_path):
+    """Repetition means nothing without mixing; the plain model starts from, and learns from, the same classifier."""
+    learned = {"steps": 3, "groups": 8, "min_rows": 48, "repetition": 0.5, "distill_logits": 0.5}
+    settings = recipe(
+        model={"start": str(plain)}, task=learned | {"teacher": str(plain)}, run=TINY["run"] | {"plain": True}
+    )
+    final = train(settings, tmp_path / "run", task=task_from_files(files, ["text"], "label"))
+    assert load_model(final).config.num_instances == 1
+    stages = json.loads((final / "training.json").read_text())
+    assert [stage["stage"] for stage in stages] == ["task", "task"]
+    assert any("logit_distance" in entry for entry in stages[-1]["log"])
