@@ -4,9 +4,10 @@ import asyncio
 from collections import Counter
 from contextlib import nullcontext
 
+import httpx
 import pytest
 import yaml
-from ray.exceptions import ActorDiedError, ActorUnavailableError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, OwnerDiedError
 from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.schema import ServeDeploySchema
@@ -14,15 +15,17 @@ from starlette.testclient import TestClient
 
 from command_line import run, succeed
 from datamux.cluster import serving
+from datamux.cluster.admission import Admission, Limits
 from datamux.cluster.forwarding import Forwarded, call_app
 from datamux.cluster.front import TRIES, Front
 from datamux.cluster.merged_metrics import merge_metrics
 from datamux.cluster.options import Replicas
-from datamux.cluster.replica import REPLICA
+from datamux.cluster.replica import REPLICA, own_device
 from datamux.cluster.routing import ranked
 from datamux.cluster.serving import FRONT, MODEL, _arguments, deployment_options, proxies
 from datamux.serve.app import create_app
 from datamux.serve.keys import KeyFile
+from datamux.serve.refusals import Overloaded
 from datamux.serve.service import keys_of
 from datamux.serve.settings import Settings
 from serving import make_predictor, make_service
@@ -92,10 +95,25 @@ class Remote:
             return [*self.remote.failures, *found]
 
 
-def client(app, failures=(), **settings):
+class Fronts:
+    """Stands for the handle of all fronts, of which there is one, beside one that is dying."""
+
+    def __init__(self, front):
+        self.front = front
+
+    def broadcast(self, method):
+        assert method == "refusals"
+        return self
+
+    async def results_async(self, *, return_exceptions):
+        return [await self.front.refusals(), ActorDiedError()]
+
+
+def client(app, failures=(), capacity=100, **settings):
     """A client of a front whose replica runs in this process, and the stand-in for Ray."""
     remote = Remote({"one": app}, failures)
-    front = Front(remote, settings)
+    front = Front(remote, settings, capacity)
+    front.fronts = lambda: Fronts(front)
     application = front.__serve_build_asgi_app__()
     application.router.lifespan_context = app.router.lifespan_context
     return TestClient(application), remote
@@ -152,8 +170,17 @@ def test_without_keys_no_two_requests_are_one_tenant(app):
     assert len(set(seen)) == 3
 
 
-def test_a_replica_that_dies_is_replaced_by_another(app):
-    http, remote = client(app, failures=[ActorDiedError()] * (TRIES - 1))
+@pytest.mark.parametrize(
+    "death",
+    [
+        ActorDiedError(),
+        ActorUnavailableError("busy", None),
+        ObjectLostError("ab", None, ""),
+        OwnerDiedError("ab", None, ""),
+    ],
+)
+def test_a_replica_that_dies_is_replaced_by_another(app, death):
+    http, remote = client(app, failures=[death] * (TRIES - 1))
     with http:
         assert http.post("/predict", json={"inputs": "good film"}).status_code == 200
     assert len(set(remote.keys)) == 1
@@ -173,6 +200,73 @@ def test_what_goes_wrong_has_the_usual_format(app, failures, status, kind):
         found = http.post("/predict", json={"inputs": "good film"})
     assert (found.status_code, found.json()["error_type"]) == (status, kind)
     assert "retry-after" in found.headers or status == 500
+
+
+def test_too_many_requests_are_refused_and_others_still_get_in(app, monkeypatch):
+    """Two tenants against a replica that does not answer for a while."""
+    http, remote = client(app, capacity=2, max_queue=4, max_tenant_queue=2)
+    answer, opened = remote.remote, asyncio.Event()
+
+    async def late(request):
+        await opened.wait()
+        return await answer(request)
+
+    monkeypatch.setattr(remote, "remote", late)
+
+    async def ask(many, key):
+        async def one():
+            headers = {"Authorization": f"Bearer {key}"}
+            return (await asynchronous.post("/predict", json={"inputs": "good film"}, headers=headers)).status_code
+
+        tasks = [asyncio.ensure_future(one()) for _ in range(many)]
+        await asyncio.sleep(0.1)
+        return tasks
+
+    async def both():
+        noisy, quiet = await ask(7, "a"), await ask(3, "b")
+        health = asyncio.ensure_future(asynchronous.get("/health"))
+        opened.set()
+        assert (await health).status_code == 200, "a full server still tells its health"
+        return [sorted([await task for task in tasks]) for tasks in (noisy, quiet)]
+
+    with http:
+        transport = httpx.ASGITransport(http.app)
+        asynchronous = httpx.AsyncClient(transport=transport, base_url="http://front")
+        noisy, quiet = http.portal.call(both)
+        assert noisy == [200] * 4 + [429] * 3
+        assert quiet == [200, 200, 429], "of six places, a tenant has four"
+        assert http.post("/predict", json={"inputs": "good film"}).status_code == 200, "places become free again"
+        page = http.get("/metrics").text
+    (line,) = [line for line in page.splitlines() if line.startswith("datamux_front_refused_requests_total")]
+    assert 'status="429"' in line
+    assert line.endswith(" 4.0")
+
+
+def test_bodies_of_unanswered_requests_have_a_limit():
+    admission = Admission(Limits(10, 10, 100, 60))
+    with admission.request("a") as first, admission.request("a") as second, admission.request("b") as third:
+        first.hold(b"x" * 50)
+        with pytest.raises(Overloaded, match="too long together"):
+            second.hold(b"x" * 11)
+        third.hold(b"x" * 50)
+        with pytest.raises(Overloaded):
+            second.hold(b"x" * 10)
+    with admission.request("a") as again:
+        again.hold(b"x" * 60)
+    assert not admission._requests
+    assert not admission._sizes
+
+
+def test_the_front_refuses_before_ray_does():
+    options = deployment_options("sentiment", Settings(max_queue=10, max_tenant_queue=5), Replicas(max_replicas=3))
+    limits = Limits.of(Settings(max_queue=10, max_tenant_queue=5), 3 * options[MODEL]["max_ongoing_requests"])
+    assert limits.tenant_requests < limits.requests < options[FRONT]["max_ongoing_requests"]
+    assert limits.requests <= options[MODEL]["max_queued_requests"]
+    assert options[FRONT]["autoscaling_config"]["max_replicas"] == 3
+
+
+def test_a_replica_uses_a_gpu_only_if_it_has_reserved_one():
+    assert [own_device(device) for device in (None, "cpu", "cuda", "cuda:1")] == ["cpu", "cpu", "cuda", "cuda"]
 
 
 def test_a_request_that_no_replica_takes_times_out(app, monkeypatch):
@@ -362,6 +456,18 @@ def test_a_start_that_fails_leaves_nothing_behind(monkeypatch, fails, others):
     assert fake.running == bool(others)
 
 
+def test_a_second_server_does_not_replace_the_first(monkeypatch):
+    fake = FakeServe("nothing")
+    fake.applications, fake.running = {"datamux": "the first"}, True
+    monkeypatch.setattr(serving, "import_ray", lambda module: fake)
+    monkeypatch.setattr(serving, "ray_session", lambda address: nullcontext())
+    monkeypatch.setattr(serving, "build", lambda arguments: "the second")
+    refused = pytest.raises(ValueError, match="has a server of ours already")
+    with refused, serving.serving_on_ray("sentiment", Settings(no_keys=True), Replicas()):
+        pass
+    assert (fake.applications, fake.running) == ({"datamux": "the first"}, True)
+
+
 def test_options_of_a_cluster_need_the_engine():
     done = run("serve", "sentiment", "--max-replicas", 4)
     assert done.returncode == 2
@@ -380,7 +486,7 @@ def test_without_keys_no_two_requests_are_one_tenant_even_through_two_fronts(app
             return await super().remote(request)
 
     for _ in range(2):
-        client = TestClient(Front(Watched({"ab": app}), {}).__serve_build_asgi_app__())
+        client = TestClient(Front(Watched({"ab": app}), {}, 100).__serve_build_asgi_app__())
         for _ in range(3):
             client.get("/livez")
     assert len(seen) == len(set(seen)) == 6

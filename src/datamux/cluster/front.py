@@ -5,6 +5,7 @@ If that replica dies meanwhile, another one is asked: answering twice does no ha
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -16,8 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
+from datamux.cluster.admission import Admission, Limits
 from datamux.cluster.forwarding import Forwarded, Reply
-from datamux.cluster.merged_metrics import merge_metrics
+from datamux.cluster.merged_metrics import merge_metrics, refusals_page
 from datamux.cluster.ray_session import import_ray
 from datamux.cluster.replica import REPLICA
 from datamux.serve.errors import as_response
@@ -27,18 +29,24 @@ from datamux.serve.service import secret_of
 from datamux.serve.settings import Settings
 
 TRIES = 3  # replicas that may die under one request
+PAUSE = 0.1  # seconds before the second try, and twice as many before the third: Ray must first see what has died
 NONE_STARTED = "no replica could be started; the log of Ray Serve says why"
 SLACK = 5.0  # seconds more than a replica's own time limit, so that the replica speaks first
 
 
 class Front:
-    """The ingress of the application. It has no model, and mixes nothing."""
+    """The ingress of the application. It has no model, and mixes nothing.
 
-    def __init__(self, replicas: Any, settings: dict[str, Any]) -> None:
+    `capacity` is how many requests all replicas together may work on.
+    """
+
+    def __init__(self, replicas: Any, settings: dict[str, Any], capacity: int) -> None:
         self.replicas = replicas
         self.settings = Settings(**settings)
+        self.admission = Admission(Limits.of(self.settings, capacity))
         self._name = f"request-{uuid4().hex}"  # two fronts must not give two clients the same name
         self._numbers = itertools.count()
+        self._refused: Counter[int] = Counter()  # what this front has answered itself, by status
 
     def __serve_build_asgi_app__(self) -> Starlette:
         return Starlette(routes=[Mount("/", app=self.forward)])
@@ -50,30 +58,45 @@ class Front:
             async with asyncio.timeout(self.settings.timeout_ms / 1000 + SLACK):
                 response = await self._answer(request)
         except TimeoutError:
-            response = as_response(TimedOut("no replica has answered in time"))
+            response = self._refusal(TimedOut("no replica has answered in time"))
         except Exception as error:
-            response = as_response(error)
+            response = self._refusal(error)
         await response(scope, receive, send)
 
+    def _refusal(self, error: Exception) -> Response:
+        response = as_response(error)
+        self._refused[response.status_code] += 1
+        return response
+
     async def _answer(self, request: Request) -> Response:
-        settings = self.settings
-        body = await read_body(request, settings.max_body_bytes, settings.body_timeout_ms / 1000)
+        key = sticky_key(request, self.settings)
+        if request.method != "POST":  # it asks for no answers of the model; a full server must still tell its health
+            return await self._pass_on(request, key, await self._body_of(request))
+        with self.admission.request(key) as seat:
+            body = await self._body_of(request)
+            seat.hold(body)
+            return await self._pass_on(request, key, body)
+
+    async def _body_of(self, request: Request) -> bytes:
+        return await read_body(request, self.settings.max_body_bytes, self.settings.body_timeout_ms / 1000)
+
+    async def _pass_on(self, request: Request, key: str, body: bytes) -> Response:
         # A load balancer may put two clients on one connection, so without keys every request is a tenant by itself.
         forwarded = Forwarded.of(request.scope, body, (self._name, next(self._numbers)))
         if forwarded.path == "/metrics":
-            return _merged(await self._ask_all(forwarded))
-        return _response(await self._ask(forwarded, sticky_key(request, settings)))
+            return _merged(await self._ask_all(forwarded), await self._all_refusals())
+        return _response(await self._ask(forwarded, key))
 
     async def _ask(self, forwarded: Forwarded, key: str) -> Reply:
-        from ray.exceptions import RayActorError
-
         exceptions = import_ray("ray.serve.exceptions")
-        for _ in range(TRIES):
+        for number in range(TRIES):
+            if number:
+                await asyncio.sleep(PAUSE * 2 ** (number - 1))
             try:
                 reply: Reply = await self.replicas.options(session_id=key).answer.remote(forwarded)
                 return reply
-            except RayActorError:
-                continue  # the replica has died; the router does not choose it again
+            except lost():
+                continue  # the replica has died, or its answer was lost with its machine
             except exceptions.BackPressureError as error:
                 raise Overloaded("all replicas have as many requests as they may have; try again") from error
             except exceptions.DeploymentUnavailableError as error:
@@ -82,20 +105,39 @@ class Front:
 
     async def _ask_all(self, forwarded: Forwarded) -> list[Reply]:
         """The replies of all replicas, without those that are dying: Ray has not replaced them yet."""
-        from ray.exceptions import RayActorError
-
         exceptions = import_ray("ray.serve.exceptions")
         try:
             found = await self.replicas.broadcast("answer", forwarded).results_async(return_exceptions=True)
         except exceptions.DeploymentUnavailableError as error:
             raise Unavailable(NONE_STARTED) from error
-        replies = [one for one in found if not isinstance(one, RayActorError)]
+        replies = [one for one in found if not isinstance(one, lost())]
         for one in replies:
             if isinstance(one, BaseException):
                 raise one
         if not replies:
             raise Unavailable("no replica is alive at the moment; try again")
         return replies
+
+    async def refusals(self) -> tuple[str, dict[int, int]]:
+        """The name of this front, and how often it has answered itself, by status."""
+        return self._name, dict(self._refused)
+
+    def fronts(self) -> Any:
+        """All fronts, this one too."""
+        serve = import_ray("ray.serve")
+        about = serve.get_replica_context()
+        return serve.get_deployment_handle(about.deployment, about.app_name)
+
+    async def _all_refusals(self) -> dict[str, dict[int, int]]:
+        found = await self.fronts().broadcast("refusals").results_async(return_exceptions=True)
+        return dict(one for one in found if not isinstance(one, BaseException))
+
+
+def lost() -> tuple[type[Exception], ...]:
+    """What Ray raises when a replica, or the machine that held its answer, has died."""
+    from ray.exceptions import ObjectLostError, RayActorError
+
+    return RayActorError, ObjectLostError
 
 
 def sticky_key(request: Request, settings: Settings) -> str:
@@ -115,11 +157,12 @@ def _response(reply: Reply) -> Response:
     return response
 
 
-def _merged(replies: Sequence[Reply]) -> Response:
-    """The measurements of all replicas in one page; if one refuses, its answer."""
+def _merged(replies: Sequence[Reply], refusals: dict[str, dict[int, int]]) -> Response:
+    """The measurements of all replicas and fronts in one page; if a replica refuses, its answer."""
     for reply in replies:
         if reply.status != 200:
             return _response(reply)
     names = [dict(reply.headers)[REPLICA].decode() for reply in replies]
-    text = merge_metrics({name: reply.body.decode() for name, reply in zip(names, replies, strict=True)})
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    page = merge_metrics({name: reply.body.decode() for name, reply in zip(names, replies, strict=True)})
+    page += refusals_page(refusals)
+    return Response(page, media_type="text/plain; version=0.0.4; charset=utf-8")

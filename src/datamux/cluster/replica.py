@@ -1,5 +1,6 @@
 """One copy of the model on a cluster: the app and batcher of `datamux serve`, asked through Ray instead of a port."""
 
+import dataclasses
 from typing import Any
 
 from datamux.cluster.forwarding import Forwarded, Reply, call_app
@@ -16,7 +17,7 @@ class Replica:
     """What Ray Serve runs in an actor. Groups are made by our batcher; `@serve.batch` would mix tenants."""
 
     async def __init__(self, model: str, settings: dict[str, Any]) -> None:  # type: ignore[misc]  # Ray awaits it
-        chosen = Settings(**settings)
+        chosen = dataclasses.replace(Settings(**settings), device=own_device(settings.get("device")))
         set_up_logs(chosen.log_level)
         self.service = load_service(model, chosen)
         self.service.warm_up()
@@ -40,3 +41,11 @@ class Replica:
     async def __del__(self) -> None:
         """Finish what was accepted. Ray calls this before it ends the actor."""
         await self._life.__aexit__(None, None, None)
+
+
+def own_device(device: str | None) -> str:
+    """The device as a replica sees it: Ray shows it only the GPU that it has reserved, whose number is then 0.
+
+    Without `--device cuda` none is reserved, and all replicas of a machine would load onto its first GPU.
+    """
+    return "cuda" if str(device).startswith("cuda") else device or "cpu"

@@ -33,36 +33,44 @@ def build(arguments: Options) -> Any:
 
     serve = import_ray("ray.serve")
     model, settings = arguments["model"], arguments.get("settings", {})
-    options = deployment_options(model, Settings(**settings), Replicas(**arguments.get("replicas", {})))
+    copies = Replicas(**arguments.get("replicas", {}))
+    options = deployment_options(model, Settings(**settings), copies)
+    capacity = options[MODEL]["max_ongoing_requests"] * copies.most
     replicas = serve.deployment(Replica).options(name=MODEL, **options[MODEL]).bind(model, settings)
     front = serve.deployment(serve.ingress()(Front)).options(name=FRONT, **options[FRONT])
-    return front.bind(replicas, settings)
+    return front.bind(replicas, settings, capacity)
 
 
 def deployment_options(model: str, settings: Settings, replicas: Replicas) -> dict[str, Options]:
-    """What Ray Serve is told about the two deployments."""
+    """What Ray Serve is told about the two deployments.
+
+    A front refuses what is too much itself, in our format. So Ray's own limits are beyond those of the front.
+    """
     capacity = getattr(load_config(find_model(model)), "num_instances", 1)
     group_size = choose_gears(capacity, read_card(model), settings)[-1].group_size
     grace = settings.grace_ms / 1000
     actor: Options = {"num_cpus": replicas.num_cpus}
     if str(settings.device).startswith("cuda"):
         actor["num_gpus"] = 1
+    most, target = replicas.most_requests(settings, group_size), replicas.target(settings, group_size)
+    room = settings.max_queue + most * replicas.most  # of a front
     return {
         MODEL: {
-            "max_ongoing_requests": replicas.most_requests(settings, group_size),
-            "max_queued_requests": settings.max_queue,
+            "max_ongoing_requests": most,
+            "max_queued_requests": room,
             "request_router_config": {"request_router_class": ROUTER},
             "ray_actor_options": actor,
             "health_check_period_s": HEALTH_EVERY,
             "graceful_shutdown_timeout_s": grace + HEALTH_EVERY,
-            **_number(replicas, replicas.target(settings, group_size)),
+            **_number(replicas, target),
         },
         FRONT: {
-            "max_ongoing_requests": settings.max_queue,
-            "num_replicas": replicas.min_replicas,
+            "max_ongoing_requests": 2 * room,
+            "max_queued_requests": room,
             "ray_actor_options": {"num_cpus": 0},
             "health_check_period_s": HEALTH_EVERY,
             "graceful_shutdown_timeout_s": grace + HEALTH_EVERY,
+            **_number(replicas, target),  # as many as replicas: each reads the requests of about one
         },
     }
 
@@ -104,6 +112,7 @@ def serving_on_ray(model: str, settings: Settings, replicas: Replicas) -> Iterat
     with ray_session(replicas.address), ExitStack() as stack:
         serve = import_ray("ray.serve")
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
+        _check_free(serve)
         application = build(_arguments(model, settings, replicas))
         stack.callback(_stop_if_unused, serve)  # each before its step, which may fail or be interrupted half way
         serve.start(
@@ -114,6 +123,16 @@ def serving_on_ray(model: str, settings: Settings, replicas: Replicas) -> Iterat
         stack.callback(_remove_application, serve)
         serve.run(application, name=APPLICATION, route_prefix="/", logging_config=LOGGING)
         yield f"http://{settings.host}:{port}"
+
+
+def _check_free(serve: Any) -> None:
+    """A second server must not replace the first, nor take it along when it ends."""
+    if APPLICATION in serve.status().applications:
+        raise ValueError(
+            f"this cluster has a server of ours already (the application {APPLICATION!r} of Ray Serve); stop that "
+            "`datamux serve` first, or use another cluster. If it was killed and left the application behind, "
+            "`serve shutdown` ends everything that Ray Serve runs there"
+        )
 
 
 def _remove_application(serve: Any) -> None:
