@@ -50,6 +50,10 @@ def test_servers_are_loaded_in_turn_and_all_answers_are_counted(tmp_path):
     assert len(record["summary"]) == 6
     profile = record["profile"]
     assert set(profile["server"]["microseconds"]) == {"event loop", "tokenising", "model"}
+    assert set(profile["server"]["busy"]) == {"event loop", "tokenising", "model"}
+    clocked = sum(profile["server"]["busy"].values())
+    assert 0 < clocked <= profile["server"]["cores"] + 0.01
+    assert profile["parts"][-1]["thread"] == "other threads"
     assert sum(part["share"] for part in profile["parts"]) == pytest.approx(1)
     assert profile["bare_http"]["requests_per_second"] > 0
 

@@ -12,7 +12,7 @@ from datamux.serve.load.arithmetic import at_latency, at_saturation, percentile,
 from datamux.serve.load.bench import Plan, run_serve
 from datamux.serve.load.plot import draw_serve
 from datamux.serve.load.profile import BATCHER, HTTP, JSON, LOGS, REST, ROUTES, part_shares
-from datamux.serve.load.table import step_table, summary_table, tables
+from datamux.serve.load.table import profile_table, step_table, summary_table, tables
 
 
 def step(users: int, rate: float, p95: float | None, **more: object) -> dict:
@@ -108,6 +108,29 @@ def test_tables_say_what_was_measured_and_what_disturbed_it():
         ["plain", "1"], ["plain", "8"], ["multiplexed", "1"], ["multiplexed", "8"]
     ]  # fmt: skip
     assert all(len(row) == len(table.columns) for table in tables(record) for row in table.rows)
+
+
+def test_a_profile_says_what_limits_single_texts():
+    record = make_record()
+    server, parts = record["profile"]["server"], record["profile"]["parts"]
+    notes = profile_table(record).notes
+    assert "67% is HTTP, 0% is ours, 0% is tokenising, 0% is the model: HTTP is what limits" in notes[1]
+    assert notes[2].startswith("Only one thread of the model was clocked")
+    parts[:] = [
+        {"thread": thread, "part": part, "microseconds": 0.0, "share": share}
+        for thread, part, share in (
+            ("event loop", HTTP, 0.3),
+            ("event loop", ROUTES, 0.1),
+            ("event loop", JSON, 0.05),
+            ("tokenising", "", 0.05),
+            ("model", "", 0.2),
+            ("other threads", "", 0.3),
+        )
+    ]
+    server |= {"busy": {"event loop": 0.45, "model": 0.5}, "cores": 1.6}
+    notes = profile_table(record).notes
+    assert "30% is HTTP, 15% is ours, 5% is tokenising, 50% is the model: not HTTP limits" in notes[1]
+    assert notes[2].endswith("event loop 45%, model 50%. The whole process used 1.60 cores.")
 
 
 def test_pages_show_the_record(tmp_path):

@@ -2,8 +2,8 @@
 
 The server runs in a thread of this process at its full group size, and the load comes from another process. Three
 measurements: a server that does nothing but HTTP, ours, and ours with its event loop under cProfile. The first two
-count the CPU time of each thread. The last one only divides the event loop's time into parts, because a profiler makes
-everything slower.
+count the CPU time of each thread and of the whole process, in which PyTorch may have more threads for the model. The
+last one only divides the event loop's time into parts, because a profiler makes everything slower.
 """
 
 import cProfile
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datamux.serve.load.bench import Plan
 
 USERS = 256
-LOOP, TOKENISING, MODEL = "event loop", "tokenising", "model"
+LOOP, TOKENISING, MODEL, OTHERS = "event loop", "tokenising", "model", "other threads"
 HTTP, JSON = "HTTP: event loop, uvicorn, FastAPI", "reading and writing JSON"
 BATCHER, ROUTES, LOGS = "ours: batcher and queues", "ours: routes and answers", "ours: logs and metrics"
 REST = "the rest of Python"
@@ -59,10 +59,17 @@ def profile_server(model: str, plan: "Plan", generator: Generator, tell: Callabl
             target = Target("profile", url)
             generator.measure(target, users=USERS, batch=1, seconds=plan.seconds / 3)  # starts all threads
             with _cpu_clocks({LOOP: loop, **_threads()}) as spent:
+                began, cpu = time.perf_counter(), time.process_time()
                 found = generator.measure(target, users=USERS, batch=1, seconds=plan.seconds)
+                wall, cpu = time.perf_counter() - began, time.process_time() - cpu
             answered = found["requests"] * (found["seconds"] + found["warm_up"]) / found["seconds"]
             kept = {name: found[name] for name in ("requests_per_second", "p50", "p95", "generator_cores", "gears")}
-            return kept | {"microseconds": {name: 1e6 * seconds / answered for name, seconds in spent.items()}}
+            return kept | {
+                "microseconds": {name: 1e6 * seconds / answered for name, seconds in spent.items()},
+                "other_microseconds": 1e6 * max(0.0, cpu - sum(spent.values())) / answered,
+                "busy": {name: seconds / wall for name, seconds in spent.items()},
+                "cores": cpu / wall,
+            }
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
@@ -81,11 +88,12 @@ def profile_server(model: str, plan: "Plan", generator: Generator, tell: Callabl
         sys.setswitchinterval(interval)
     ours, _ = found
     shares = part_shares(pstats.Stats(profiler).stats)  # type: ignore[attr-defined]
-    return {"users": USERS, "bare_http": bare, "server": ours, "parts": _parts(ours["microseconds"], shares)}
+    return {"users": USERS, "bare_http": bare, "server": ours, "parts": _parts(ours, shares)}
 
 
-def _parts(microseconds: dict[str, float], shares: dict[str, float]) -> list[dict[str, Any]]:
+def _parts(ours: Measured, shares: dict[str, float]) -> list[dict[str, Any]]:
     """The rows of the table: the event loop's parts, then the other threads."""
+    microseconds = ours["microseconds"] | {OTHERS: ours["other_microseconds"]}
     total = sum(microseconds.values())
     rows = [(LOOP, part, share * microseconds[LOOP]) for part, share in shares.items()]
     rows += [(name, "", spent) for name, spent in microseconds.items() if name != LOOP]

@@ -85,12 +85,36 @@ def profile_table(record: Record) -> Table:
         f"that does nothing but HTTP answers {bare['requests_per_second']:,.0f} on this machine "
         f"({bare['microseconds']['event loop']:,.0f} of our {server['microseconds']['event loop']:,.0f} microseconds "
         "in the event loop).",
+        _ceiling(profile),
+        _busy(server),
         f"The load generator used {server['generator_cores']:.2f} cores beside us and {bare['generator_cores']:.2f} "
         "beside the other"
         + ("; it may be the limit." if max(server["generator_cores"], bare["generator_cores"]) > FULL_CORE else "."),
     ]
     title = "Where the CPU time of a single-text request goes"
     return Table(title, ["thread", "part", "microseconds per request", "share"], rows, notes)
+
+
+def _ceiling(profile: Record) -> str:
+    """Of the CPU time of a request: how much is HTTP, ours, and the model's; and whether HTTP is most of it."""
+    kinds = {"HTTP": 0.0, "ours": 0.0, "tokenising": 0.0, "the model": 0.0}
+    for part in profile["parts"]:
+        if part["thread"] == "event loop":
+            kinds["HTTP" if part["part"].startswith("HTTP") else "ours"] += part["share"]
+        else:
+            kinds["tokenising" if part["thread"] == "tokenising" else "the model"] += part["share"]
+    told = ", ".join(f"{share:.0%} is {kind}" for kind, share in kinds.items())
+    largest = max(kinds, key=lambda kind: kinds[kind])
+    if largest == "HTTP":
+        return f"Of the CPU time of a request, {told}: HTTP is what limits single texts most."
+    return f"Of the CPU time of a request, {told}: not HTTP limits single texts most, but {largest}."
+
+
+def _busy(server: Record) -> str:
+    if "busy" not in server:  # older records lack it
+        return "Only one thread of the model was clocked; what PyTorch's other threads used is not in these numbers."
+    told = ", ".join(f"{name} {share:.0%}" for name, share in server["busy"].items())
+    return f"How much of the time each thread was at work: {told}. The whole process used {server['cores']:.2f} cores."
 
 
 def _cores(record: Record) -> str:
