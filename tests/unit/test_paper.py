@@ -10,6 +10,7 @@ import torch
 from datamux.reproduce.anchors import COSINE, NEAREST, RATIO, separation
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.construction import SERIES, construction_record, interference
+from datamux.reproduce.images import rules as image_rules
 from datamux.reproduce.paper import text_figures
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES, figure
 from datamux.reproduce.paper.claims import CLAIMS
@@ -228,6 +229,37 @@ def test_indices_are_judged_beside_chance(monkeypatch, apart, word):
     assert analysis.indices().word == word
     _with_rows(monkeypatch, "indices", [r for r in rows if r["n"] != 5])
     assert analysis.indices().word == "not run yet"
+
+
+def test_anchors_of_our_models_alone_hold_only_in_part(monkeypatch):
+    ours = [row("sentiment", 20, COSINE, 0.02), row("sentiment", 20, NEAREST, 99.0)]
+    papers = [row("hadamard-index-n10", 10, COSINE, -0.05), row("hadamard-index-n10", 10, NEAREST, 99.0)]
+    for rows, word in ((ours, "holds in part"), (ours + papers, "holds")):
+        _with_rows(monkeypatch, "anchors", rows)
+        assert analysis.far_apart().word == word
+    _with_rows(monkeypatch, "anchors", [*ours, {**papers[0], "value": 0.5}])
+    assert analysis.far_apart().word == "holds in part"
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed", "word"),
+    [
+        (image_rules.wider_maps, {}, "holds"),
+        (image_rules.wider_maps, {("nonlinear_4x_as_published", 8): 10.0}, "holds in part"),
+        (image_rules.no_drop, {("ortho", 8): 93.0}, "holds in part"),
+        (image_rules.identity, {("identity", 4): 26.0, ("identity", 8): 13.0, ("identity", 16): 7.0}, "holds"),
+        (image_rules.low_rank, {("low_rank", 8): 70.0}, "does not hold"),
+        (image_rules.other_kernels, {("random_kernel", n): 0.0 for n in (8, 16)}, "holds"),
+    ],
+)
+def test_claims_about_images_follow_the_numbers(monkeypatch, rule, changed, word):
+    real = image_rules.rows_of
+
+    def rows_of(record):
+        return [{**r, "value": changed.get((r["series"], r["n"]), r["value"])} for r in real(record)]
+
+    monkeypatch.setattr(image_rules, "rows_of", rows_of)
+    assert rule().word == word
 
 
 def test_smaller_models_without_the_papers_prefix_hold_only_in_part(monkeypatch):

@@ -1,19 +1,27 @@
 """The rules for the paper's claims about images, from the records of MNIST."""
 
+from itertools import pairwise
+
 from datamux.reproduce.images.rows import rows_of
-from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, rule
+from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, listed, rule, share
 from datamux.reproduce.records import committed, has_record
 
 CLOSE = 5.0  # points: the paper says "about"
+SIGNIFICANT = 5.0  # points: a drop that the paper calls none
+CNN, MLP, KERNELS = "mnist-cnn", "mnist-mlp", "mnist-cnn-kernels"
 
 
-def _value(name: str, series: str, n: int) -> float:
+def _value(name: str, series: str, n: int, of: str = "value") -> float:
     if not has_record(name):
         raise NotRun(name)
     for row in rows_of(committed(name)):
         if (row["series"], row["n"]) == (series, n):
-            return float(row["value"])
+            return float(row[of])
     raise NotRun(f"{series} at N = {n} in {name}")
+
+
+def _values(name: str, series: str, sizes: tuple[int, ...], of: str = "value") -> dict[int, float]:
+    return {n: _value(name, series, n, of) for n in sizes}
 
 
 def _about(name: str, series: str, n: int, stated: float) -> Verdict:
@@ -60,3 +68,60 @@ def mosaic() -> Verdict:
     return Verdict(
         word, f"N = 4: {published:.1f}% as published, where a mistake drops images; {fixed:.1f}% without it."
     )
+
+
+@rule
+def identity() -> Verdict:
+    """The share 1 / N, for N > 1: which of the N answers belongs to which image is lost."""
+    found = _values(MLP, "identity", (2, 4, 8, 16))
+    met = sum(abs(value - 100 / n) <= CLOSE for n, value in found.items())
+    word = share(met, len(found))
+    return Verdict(word, f"{listed(found, '%')}: the share 1 / N, and what a guess among ten digits adds to it.")
+
+
+@rule
+def low_rank() -> Verdict:
+    gain = _value(MLP, "low_rank", 8) - _value(MLP, "ortho", 8)
+    word: Word = "holds" if abs(gain - 5) <= CLOSE / 2 else "holds in part" if gain > 0 else "does not hold"
+    return Verdict(word, f"{gain:+.1f} points at N = 8.")
+
+
+@rule
+def no_drop() -> Verdict:
+    """Against the same network at N = 1, with the multiplexer that the paper shows for it."""
+    lost = {
+        f"{title} at N = {n}": _value(name, series, 1) - _value(name, series, n)
+        for title, name, series, n in (("MLP, Ortho", MLP, "ortho", 8), ("CNN", CNN, "nonlinear_as_published", 4))
+    }
+    met = sum(points <= SIGNIFICANT for points in lost.values())
+    return Verdict(share(met, len(lost)), f"{', '.join(f'{p:.1f} points lost, {where}' for where, p in lost.items())}.")
+
+
+@rule
+def index_spread() -> Verdict:
+    sizes = (8, 16)
+    maps = _values(KERNELS, "nonlinear_as_published", sizes, "spread")
+    turned = _values(KERNELS, "rotation_as_published", sizes, "spread")
+    met = sum(abs(spread - 7) <= CLOSE for spread in maps.values())
+    met += sum(10 <= round(spread) <= 24 for spread in turned.values())
+    return Verdict(share(met, 4), f"Nonlinear maps: {listed(maps)}; rotations: {listed(turned)}.")
+
+
+@rule
+def other_kernels() -> Verdict:
+    sizes = (2, 4, 8, 16)
+    turned = _values(KERNELS, "rotation_as_published", sizes)
+    found = {name: _values(KERNELS, f"{name}_kernel", sizes) for name in ("random", "learned")}
+    met = sum(values[n] < turned[n] for values in found.values() for n in sizes)
+    shown = "; ".join(f"{name}: {listed(values, '%')}" for name, values in found.items())
+    return Verdict(share(met, 2 * len(sizes)), f"{shown}; rotations: {listed(turned, '%')}.")
+
+
+@rule
+def wider_maps() -> Verdict:
+    """Each step to wider maps has to help at every N from 4 on."""
+    sizes = (4, 8, 16)
+    found = [_values(KERNELS, f"nonlinear{wide}_as_published", sizes) for wide in ("", "_4x", "_8x")]
+    better = [more[n] > less[n] for less, more in pairwise(found) for n in sizes]
+    shown = "; ".join(f"{wide}: {listed(values, '%')}" for wide, values in zip(("1x", "4x", "8x"), found, strict=True))
+    return Verdict(share(sum(better), len(better)), f"{shown}.")

@@ -1,7 +1,8 @@
 """Heads, smaller models, indices and neighbours (Section 4.3)."""
 
-from datamux.reproduce.anchors import NEAREST
+from datamux.reproduce.anchors import COSINE, NEAREST
 from datamux.reproduce.catalogue import EXPERIMENTS
+from datamux.reproduce.catalogue.mini import SIZES
 from datamux.reproduce.paper import text_figures as text
 from datamux.reproduce.paper.measured_figures import BY_CHANCE, INDEXED, SPREAD
 from datamux.reproduce.paper.rules.reading import (
@@ -13,9 +14,11 @@ from datamux.reproduce.paper.rules.reading import (
     rows_of,
     says_something,
 )
-from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, known, rule, share, signed
+from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, at_most_in_part, known, rule, share, signed
 from datamux.reproduce.records import recorded
 
+FEW = 0.01  # of the answers
+NEAR_ZERO = 0.1  # of a cosine
 BEYOND_CHANCE = 1.5  # times the distance between the best and the worst of equal indices
 
 
@@ -67,10 +70,29 @@ def robust() -> Verdict:
     word: Word = "holds" if least >= 95 else "holds in part" if least >= 50 else "does not hold"
     audits = [r for name in ("audit/sentiment", "audit/ner") for r in recorded(EXPERIMENTS[name])]
     flips = max((row["flips"] for r in audits for row in r["results"] if row["part"] == "consistency"), default=0.0)
-    if flips > 0.01 and word == "holds":
-        word = "holds in part"
     return Verdict(
-        word,
-        f"The nearest of all representations is of the same text: {shown}."
+        at_most_in_part(word) if flips > FEW or not _in_the_papers_training() else word,
+        f"The nearest of all representations is of the same text: {shown}.{_only_ours()}"
         + (f" Up to {flips:.1%} of the answers of our packaged models change with the neighbours." if flips else ""),
     )
+
+
+@rule
+def far_apart() -> Verdict:
+    """At the largest N of each kind of model that was measured."""
+    found = {f"{row['series']}, N = {row['n']}": row for row in rows_of("anchors") if row["metric"] == COSINE}
+    if not found:
+        raise NotRun("the anchors")
+    cosines = {name: float(row["value"]) for name, row in found.items() if row["n"] >= max(SIZES)}
+    shown = ", ".join(f"{name}: {cosine:.2f}" for name, cosine in cosines.items())
+    word = share(sum(abs(cosine) <= NEAR_ZERO for cosine in cosines.values()), len(cosines))
+    return Verdict(word if _in_the_papers_training() else at_most_in_part(word), f"{shown}.{_only_ours()}")
+
+
+def _in_the_papers_training() -> bool:
+    """Whether there are anchors of models that were trained as the paper says."""
+    return any(str(row["series"]).startswith("hadamard") for row in rows_of("anchors"))
+
+
+def _only_ours() -> str:
+    return "" if _in_the_papers_training() else " Models trained as the paper says were not looked at yet."
