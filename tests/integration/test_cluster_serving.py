@@ -1,5 +1,6 @@
 """`datamux serve --engine ray` on two nodes: the answers of the model, a replica per tenant, and a node that dies."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections import defaultdict
 
+import httpx
 import pytest
 from clusters import NODE, two_nodes
 
@@ -54,6 +56,50 @@ def test_a_node_dies_under_load(tmp_path):
         for status, kind in failures:
             assert (status, kind) in ((503, "Unhealthy"), (500, "text"), (504, "Timeout")), failures
         assert len(failures) <= TENANTS, "at most what was under way on the node that died"
+
+
+def test_groups_tenants_and_overload(tmp_path):
+    """On a Ray of its own: texts of one tenant share groups and those of two never do; too much is refused at once."""
+    predictor = make_predictor(tmp_path / "model")
+    (alone,) = own_answers(predictor, TEXTS[:1])
+    keys = KeyFile(tmp_path / "keys.json")
+    noisy, *others = [keys.add(f"tenant {number}") for number in range(6)]
+    settings = Settings(port=0, keys=str(keys.file), log_level="error", max_wait_ms=200.0, max_groups=1, max_queue=50,
+                        max_tenant_queue=40, timeout_ms=60_000.0)  # fmt: skip
+    replicas = Replicas()
+    places = 40 + replicas.most_requests(settings, 4)  # of one tenant
+
+    async def talk(address):
+        async with httpx.AsyncClient(base_url=address, timeout=90, limits=httpx.Limits(max_connections=400)) as http:
+
+            def ask(secret, texts=TEXTS[:1]):
+                body = {"inputs": [[text] for text in texts]}
+                return http.post("/predict", json=body, headers={"Authorization": f"Bearer {secret}"})
+
+            together = await ask(noisy, ["good film", "bad film", "the plot", "very good"])
+            assert together.headers["x-datamux-n"] == "4"
+            for _ in range(5):  # all within the 200 ms in which a text waits for company of its tenant
+                for found in await asyncio.gather(*map(ask, others)):
+                    assert found.headers["x-datamux-n"] == "1"
+                    assert found.json()[0][0]["score"] == pytest.approx(alone[0]["score"], abs=1e-4)
+            flood = [asyncio.ensure_future(ask(noisy)) for _ in range(4 * places)]
+            await asyncio.sleep(0.2)
+            assert (await ask(others[0])).status_code == 200, "another tenant gets in"
+            found = [(await task) for task in flood]
+            statuses = [one.status_code for one in found]
+            assert set(statuses) == {200, 429}
+            assert statuses.count(200) >= places
+            assert all("retry-after" in one.headers for one in found if one.status_code == 429)
+            page = (await http.get("/metrics", headers={"Authorization": f"Bearer {noisy}"})).text
+            counts = [line for line in page.splitlines() if line.startswith("datamux_front_refused_requests_total")]
+            assert sum(float(line.rpartition(" ")[2]) for line in counts if 'status="429"' in line) > 0
+
+    with serving_on_ray(str(tmp_path / "model"), settings, replicas) as address:
+        asyncio.run(talk(address))
+        second = pytest.raises(ValueError, match="has a server of ours already")
+        with second, serving_on_ray(str(tmp_path / "model"), settings, replicas):
+            pass
+        assert ask(address, noisy)[0] == 200, "the first one still serves"
 
 
 def test_the_command_serves_and_stops(tmp_path):
