@@ -229,6 +229,21 @@ def test_explain_says_how_an_answer_varies(predictor, tmp_path):
     assert run(*words, "-k", "9").returncode == 2
 
 
+def test_explain_takes_a_pair(predictor, tmp_path):
+    """The second text is read: the answer is the one that the model gives for the pair."""
+    (tmp_path / "others.txt").write_text("bad film\tgood film\nthe plot\twas good .\n")
+    words = ("explain", tmp_path / "model", "good film", "--pair", "the plot was not good .", "-k", "1", "--json")
+    (alone,) = json.loads(run(*words).stdout)
+    (expected,) = predictor([("good film", "the plot was not good .")], group_size=1)
+    (single,) = predictor(["good film"], group_size=1)
+    assert alone["scores"] == [pytest.approx(expected["score"], abs=1e-5)]
+    assert expected["score"] != pytest.approx(single["score"], abs=1e-5)
+    given = ("explain", tmp_path / "model", "good film", "--pair", "the plot", "--neighbours", tmp_path / "others.txt")
+    assert [row["group_size"] for row in json.loads(run(*given, "--json").stdout)] == [1, 2, 3]
+    (tmp_path / "others.txt").write_text("no tab here\n")
+    assert "a tab between them" in run(*given).stderr
+
+
 def _results(flips=0.0, success=0.0, state=0.5, spread=0.01, upper=None, score=0.9, rows=1000, words=False):
     return [
         {"part": "consistency", "group_size": 2, "flips": 0.0, "upper": 0.003, "texts": 200},

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +15,13 @@ from datamux.cli.output import show_table
 def explain(
     model: Annotated[str, typer.Argument(help="Folder or name of a model.")],
     text: Annotated[str, typer.Argument(help="The text to explain.")],
+    pair: Annotated[str | None, typer.Option(help="The second text, for a model of pairs: QQP, MNLI or QNLI.")] = None,
     neighbours: Annotated[
-        Path | None, typer.Option(help="A file with one neighbour per line. Default: sentences in the package.")
+        Path | None,
+        typer.Option(
+            help="A file with one neighbour per line; of pairs, both texts with a tab between them. "
+            "Default: sentences in the package."
+        ),
     ] = None,
     group_size: options.GroupSizes = [],
     groups: Annotated[int, typer.Option(min=1, help="Random groups per group size.")] = 200,
@@ -33,7 +39,10 @@ def explain(
     others: list[Any] = [*OPINIONS, *NEWS]
     if neighbours is not None:
         others = [line for line in neighbours.read_text(encoding="utf-8").splitlines() if line.strip()]
-    found = explain_text(predictor, text, others, group_sizes=group_size, groups=groups)
+    if pair is not None:
+        others = list(pairwise(others)) if neighbours is None else [_as_pair(line, neighbours) for line in others]
+    asked = text if pair is None else (text, pair)
+    found = explain_text(predictor, asked, others, group_sizes=group_size, groups=groups)
     if as_json:
         typer.echo(json.dumps([asdict(variation) for variation in found], indent=1))
         return
@@ -49,3 +58,10 @@ def explain(
         f"\nAt {last.group_size} texts per pass, {last.share:.1%} of {groups if last.group_size > 1 else 1} groups "
         f"give the usual answer" + (f"; others: {rest}." if rest else ".")
     )
+
+
+def _as_pair(line: str, file: Path) -> tuple[str, str]:
+    first, tab, second = line.partition("\t")
+    if not tab:
+        raise ValueError(f"{file}: with --pair, a line holds two texts with a tab between them, got {line!r}")
+    return first, second
