@@ -395,9 +395,21 @@ def test_consistency_and_balance_are_part_of_training(tmp_path, sentences, monke
     assert len(seen) == 4
 
 
-def test_balance_needs_one_label_per_row(tmp_path):
+def test_a_training_can_keep_its_best_model_by_macro_f1(tmp_path, sentences):
+    settings = recipe(
+        task={"steps": 4, "patience": 2, "best_by": "macro_f1", "start_size": "capacity"}, run={"eval_steps": 2}
+    )
+    model = train(settings, tmp_path / "run", task=task_from_files(sentences, ["text"], "label"))
+    (summary,) = json.loads((model / "training.json").read_text())
+    assert all(0 <= entry["eval_macro_f1"] <= 1 for entry in summary["log"] if "eval_loss" in entry)
+    state = json.loads(next((tmp_path / "run" / "task").glob("checkpoint-*/trainer_state.json")).read_text())
+    assert state["best_metric"] == max(entry["eval_macro_f1"] for entry in summary["log"] if "eval_loss" in entry)
+
+
+@pytest.mark.parametrize("setting", [{"balance": 1.0}, {"best_by": "macro_f1"}])
+def test_balance_needs_one_label_per_row(tmp_path, setting):
     file = tmp_path / "train.csv"
     file.write_text("text,label\n" + "".join(f"{FILL[i % len(FILL)]} {i},{i / 7}\n" for i in range(80)))
-    settings = recipe(task={"steps": 1, "balance": 1.0})
-    with pytest.raises(ValueError, match=r"task.balance is for rows with one label each, and these are numbers"):
+    settings = recipe(task={"steps": 1, **setting})
+    with pytest.raises(ValueError, match=r"is for rows with one label each"):
         train(settings, tmp_path / "run", task=task_from_files({"train": file}, ["text"], "label"))

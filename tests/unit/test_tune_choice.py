@@ -1,12 +1,14 @@
 """Which model is chosen, how sure that is, and what is said if nothing is good enough."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from datamux.evaluate.frontier import Point, mark_best
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.labels import find_labels
-from datamux.tuning.choice import choose, judge, recommendation
+from datamux.tuning.choice import better_rival, choose, judge, recommendation, smallest_loss, tenfold_sentence
 from datamux.tuning.settings import Settings, Wish, parse_budget
 
 METRIC = find_metric(find_labels(["a", "b"]), tags=False)
@@ -75,9 +77,47 @@ def test_three_sentences():
     assert lines[0].startswith("Use mixed, torch, 5 per pass: 4.0 times the throughput of reference, torch (200 texts")
     assert "loses 0.9 points of accuracy (90.0 to 89.1)" in lines[0]
     assert "in 6" in lines[1] or "in 5" in lines[1] or "in 7" in lines[1]
+    assert lines[1].endswith("It was chosen among 4 on these very rows, so expect a little more loss on others.")
     assert lines[2] == "Multiplexing is on the frontier with mixed, torch, 5 per pass (4.0 times, +0.9 points)."
     without = [one for one in judged() if one.point.group_size == 1]
     assert recommendation(chosen(), without, METRIC, ROWS, Wish())[2].startswith("No multiplexed model")
+
+
+def test_a_rival_that_does_better_is_named():
+    """Whether it is better depends on what was asked for."""
+    found = {one.point.model: one for one in judged(max_drop=10)}
+    rival, none = [found["words"]], [found["mixed"]]
+    assert better_rival(rival, chosen(max_drop=0.5), Wish(max_drop=0.5)).startswith(
+        "words from scikit-learn does better"
+    )
+    assert "it keeps at most 10 points below the reference in" in better_rival(rival, chosen(), Wish(max_drop=10))
+    assert better_rival(none, chosen(max_drop=10), Wish(max_drop=10)) == "", "it is slower than what was chosen"
+    strict = [one for one in judged(max_drop=1) if one.point.model == "words"]
+    assert better_rival(strict, chosen(max_drop=1), Wish(max_drop=1)) == "", "it loses too much"
+    quick = [one for one in judged(min_speed=100) if one.point.model == "words"]
+    assert better_rival(quick, chosen(min_speed=100), Wish(min_speed=100)) == "", "it is faster, but not more accurate"
+
+
+def test_the_smallest_loss_for_ten_times_the_throughput():
+    found = smallest_loss(judged(), 10)
+    assert found.point.model == "words"
+    assert tenfold_sentence(found).startswith("The smallest loss for 10 times the throughput is +8.0 points")
+    assert smallest_loss(judged(), 4).point.model == "mixed"
+    assert smallest_loss(judged(), 50) is None
+    assert tenfold_sentence(None) == "Nothing that was trained has 10 times the throughput of the reference."
+
+
+def test_a_speed_must_be_sure_too():
+    """Every round of the timing is a sample."""
+    shaky = [replace(point, rates=[150.0, 160.0, 130.0, 155.0]) if point.ratio == 3 else point for point in POINTS]
+    rows = {p.name: numbers(WRONG[p.model]) for p in POINTS}
+
+    def half(**wish):
+        return next(one for one in judge(shaky, rows, METRIC, Wish(**wish)) if one.point.model == "half")
+
+    assert half(min_speed=140).chance == 0.75
+    assert half(min_speed=140).meets
+    assert not half(min_speed=140, sure=0.9).meets
 
 
 @pytest.mark.parametrize(

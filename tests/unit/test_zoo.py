@@ -47,6 +47,17 @@ def test_other_names_stay_as_they_are(shipped, tmp_path):
     assert zoo.find_model("toy") == "toy", "a model of that name in the working directory wins"
 
 
+def test_an_installed_encoder_is_found_by_its_name_on_the_hub_too(shipped, tmp_path, monkeypatch):
+    package = tmp_path / "site" / "a_package"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('its code is never run')")
+    monkeypatch.setattr(zoo, "INSTALLABLE", {"tiny": ("a_package", "model", "somebody/tiny")})
+    assert zoo.find_model("tiny") == zoo.find_model("somebody/tiny") == "somebody/tiny", "it is not installed"
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (package / "model" / "config.json").write_text("{}")
+    assert zoo.find_model("tiny") == zoo.find_model("somebody/tiny") == str(package / "model")
+
+
 def test_they_are_listed_with_their_scores(shipped):
     table = CliRunner().invoke(app, ["ls", "models"], env={"COLUMNS": "200"}).stdout
     for shown in ("toy", "1 to 3", "accuracy: 50.0 at 1, 25.0 at 3"):

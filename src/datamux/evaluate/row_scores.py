@@ -18,6 +18,7 @@ from datamux.tasks.labels import Labels
 
 Numbers = NDArray[np.float64]
 SAMPLES = 2000  # bootstrap samples
+MACRO_F1 = "macro F1"
 BATCH = 100  # samples that are drawn at once, so that the counts of millions of rows fit into memory
 
 
@@ -36,7 +37,7 @@ def find_metric(labels: Labels, *, tags: bool, asked: str = "auto") -> Metric:
     if asked == "macro-f1":
         if tags or labels.problem != "single_label_classification":
             raise ValueError("macro F1 is for one label per text: leave --metric out, and the usual metric is used")
-        return Metric("macro F1", _macro_f1, _by_class)
+        return Metric(MACRO_F1, _macro_f1, _by_class)
     if tags:
         if any(name.startswith(("B-", "I-")) for name in labels.names):
             return Metric("F1 of spans", _f1, _spans)

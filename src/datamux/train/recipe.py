@@ -112,6 +112,7 @@ class TaskSettings:
     threshold: float = 0.45
     elastic: float = 0.3
     patience: int = 0
+    best_by: str = "score"  # what patience follows: the task's main score, or "macro_f1", the mean F1 of the labels
 
 
 @dataclass
@@ -215,6 +216,7 @@ def _check(recipe: Recipe) -> None:
         check_choice("run.bf16", recipe.run.bf16, ("auto",))
     if recipe.task.repetition and recipe.task.consistency:
         raise ValueError("task.repetition and task.consistency fill the slots in different ways: set one of them to 0")
+    check_choice("task.best_by", recipe.task.best_by, ("score", "macro_f1"))
     if recipe.task.extra_losses:
         _check_extra_losses(recipe.task.extra_losses)
     for section in ("warmup", "pretrain", "task"):

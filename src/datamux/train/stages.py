@@ -237,6 +237,8 @@ def train_task(
     recipe = with_teacher(recipe, first or recipe.model.start, labels, task.kind)
     settings = recipe.task
     check_unlabelled(settings)
+    if settings.best_by == "macro_f1" and (task.kind == "token" or labels.problem != "single_label_classification"):
+        raise ValueError("task.best_by macro_f1 is for rows with one label each: set task.best_by=score")
     labelled = len(train_examples)
     train_examples = with_unlabelled(train_examples, settings, task, labels)
     rows = encode_examples(train_examples, labels, tokenizer, recipe.model.max_tokens)
@@ -272,7 +274,7 @@ def train_task(
         train_dataset=rows,
         eval_dataset=encode_examples(held_out, labels, tokenizer, recipe.model.max_tokens),
         data_collator=_as_is,
-        compute_metrics=lambda p: score(p.predictions, p.label_ids, labels),
+        compute_metrics=lambda p: _metrics(p.predictions, p.label_ids, labels, settings.best_by),
         curriculum=curriculum,
         objective=objective,
         watch="task_loss",
@@ -283,6 +285,16 @@ def train_task(
         callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
     )
     return _run(trainer, recipe, tokenizer, folder)
+
+
+def _metrics(predictions: Any, truth: Any, labels: Labels, best_by: str) -> dict[str, float]:
+    """The metrics of a whole split, with macro F1 if it decides which model is the best."""
+    found = score(predictions, truth, labels)
+    if best_by == "macro_f1":
+        from sklearn.metrics import f1_score
+
+        found["macro_f1"] = float(f1_score(truth, predictions.argmax(-1), average="macro", zero_division=0.0))
+    return found
 
 
 def _class_weights(balance: float, rows: Rows, labels: Labels) -> Tensor | None:

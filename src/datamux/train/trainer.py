@@ -229,9 +229,9 @@ def training_arguments(recipe: Recipe, stage: WarmupSettings | TaskSettings, fol
     The chunks of a warm-up all have the same length; a teacher's sentences and the rows of a task are ordered by it.
     """
     run, n, steps = recipe.run, recipe.model.num_instances, stage.steps
-    rows, by_length, patient = stage.groups * n, run.group_by_length, False
+    rows, by_length, patient, best_by = stage.groups * n, run.group_by_length, False, ""
     if isinstance(stage, TaskSettings):
-        rows, patient = max(rows, stage.min_rows), bool(stage.patience)
+        rows, patient, best_by = max(rows, stage.min_rows), bool(stage.patience), stage.best_by
     else:
         by_length = by_length and bool(stage.teacher)
     return TrainingArguments(
@@ -251,7 +251,7 @@ def training_arguments(recipe: Recipe, stage: WarmupSettings | TaskSettings, fol
         save_steps=min(run.eval_steps if patient else run.save_steps, steps),
         save_total_limit=2,
         load_best_model_at_end=patient,
-        metric_for_best_model="score" if patient else None,
+        metric_for_best_model=best_by if patient else None,
         report_to=["tensorboard"] if find_spec("tensorboard") else [],
         train_sampling_strategy="group_by_length" if by_length else "random",
         remove_unused_columns=False,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from datamux.evaluate.row_scores import MACRO_F1, Metric
 from datamux.train.recipe import Recipe, parse_recipe
 
 Section = dict[str, Any]
@@ -60,16 +61,30 @@ EVALUATIONS = 5  # in one training
 
 
 def recipe_of(
-    contender: Contender, *, steps: int, teacher: str, max_tokens: int, start: str = "", unlabelled: str = "", seed: int
+    contender: Contender,
+    *,
+    steps: int,
+    teacher: str,
+    max_tokens: int,
+    start: str = "",
+    unlabelled: str = "",
+    best_by: str = "score",
+    seed: int,
 ) -> Recipe:
     """The recipe that trains a contender for some steps; `start` is its own model of an earlier rung."""
     model = contender.model | {"max_tokens": max_tokens}
-    task = FROM_TEACHER | contender.task | {"steps": steps, "teacher": teacher, "unlabelled": unlabelled}
+    given = {"steps": steps, "teacher": teacher, "unlabelled": unlabelled, "best_by": best_by}
+    task = FROM_TEACHER | contender.task | given
     if start:
         model |= {"start": start, "keep_layers": 0}
         task |= {"start_size": "capacity"}
     data = {"model": model, "task": task | {"patience": EVALUATIONS + 1}, "run": run_settings(steps, seed)}
     return parse_recipe(data)
+
+
+def best_by(metric: Metric) -> str:
+    """What a recipe calls the metric by which a training keeps its best model."""
+    return "macro_f1" if metric.name == MACRO_F1 else "score"
 
 
 def run_settings(steps: int, seed: int) -> Section:

@@ -28,7 +28,7 @@ from datamux.tuning.measure import (
     timed_predictor,
     timed_rival,
 )
-from datamux.tuning.search import last_trials, reason, slug
+from datamux.tuning.search import last_trials, looks_of, reason, slug
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
 
@@ -49,7 +49,7 @@ class Finals:
     data: Data
     metric: Metric
     engines: Sequence[str]
-    rivals: Sequence[FittedRival]
+    rivals: Callable[[], Sequence[FittedRival]]  # they are fitted when they are needed
     folder: Path
     budget: float
     rounds: int
@@ -69,17 +69,25 @@ class Finals:
         return points, {point.name: self._rows(point.name) for point in points}
 
     def _score_models(self) -> None:
+        """Engine by engine, so that if time runs out, the fast models have not lost all of theirs."""
         reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
         trials = last_trials(self.state.data["trials"])
         self._forget_old({trial["name"]: trial["folder"] for trial in trials})
-        models = [reference, *_near_frontier(trials, "stop_score", "rate", MOST_MODELS)]
-        for model in models:
-            for engine in self.engines if "torch" in self.engines else ["torch", *self.engines]:
-                if model is not reference and self.state.spent > self.budget and engine not in self.engines[:1]:
-                    continue  # out of time: the first engine must do
-                if engine == "torch" and model is not reference and "torch" not in self.engines:
-                    continue
-                self._score(model, engine)
+        finalists = _finalists(trials)
+        self._score(reference, "torch")  # all are compared with it
+        first = True
+        for engine in self.engines:
+            late = []
+            for model in (reference, *finalists):
+                if self.state.spent < self.budget or first or model is reference:
+                    self._score(model, engine)
+                elif self._unmeasured(model, engine):
+                    late.append(model["name"])
+            if late:
+                self.state.note(
+                    f"no time was left to measure on {engine}: {', '.join(late)}; give a larger --budget", self.tell
+                )
+            first = False
 
     def _forget_old(self, folders: dict[str, str]) -> None:
         """Drop what was measured of models that were trained further since; all finalists are then timed again."""
@@ -90,17 +98,19 @@ class Finals:
         if old:
             self.state.save(speeds={})
 
+    def _unmeasured(self, model: dict[str, Any], engine: str) -> list[int]:
+        """The group sizes at which a model was not measured on an engine."""
+        known = self.state.data["measured"]
+        return [size for size in model["sizes"] if _name(model["name"], engine, size) not in known]
+
     def _score(self, model: dict[str, Any], engine: str) -> None:
-        sizes = [
-            size for size in model["sizes"] if _name(model["name"], engine, size) not in self.state.data["measured"]
-        ]
+        sizes = self._unmeasured(model, engine)
         if not sizes:
             return
         try:
             predictor = self._predictor({"folder": model["folder"], "engine": engine})
         except Exception as error:  # an exporter fails in its own ways; the other engines still run
-            self.tell(f"{model['name']} on {engine}: left out, {reason(error)}")
-            self.state.data["notes"].append(f"{model['name']} cannot run on {engine}: {reason(error)}")
+            self.state.note(f"{model['name']} cannot run on {engine}: {reason(error)}", self.tell)
             return
         texts = inputs_of(self.data.choice)
         for size in sizes:
@@ -108,10 +118,12 @@ class Finals:
             found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size, groupings=orders)
             about = {"model": model["name"], "engine": engine, "group_size": size, "folder": model["folder"]}
             rate = quick_rate(predictor, texts, size)
-            self._note(about | {"score": found.score, "rate": rate}, found.rows)
+            self._keep(about | {"score": found.score, "rate": rate}, found.rows)
 
     def _score_rivals(self) -> None:
-        for rival in self.rivals:
+        if self.state.data.get("rivals_scored"):
+            return
+        for rival in self.rivals():
             if _name(rival.name, RIVAL, 1) in self.state.data["measured"]:
                 continue
             before = time.perf_counter()
@@ -119,9 +131,10 @@ class Finals:
             rate = len(answers) / (time.perf_counter() - before)
             rows = self.metric.of_rows(answers, self.data.choice, self.data.labels)
             about = {"model": rival.name, "engine": RIVAL, "group_size": 1, "folder": ""}
-            self._note(about | {"score": score_of(self.metric, rows), "rate": rate}, rows)
+            self._keep(about | {"score": score_of(self.metric, rows), "rate": rate}, rows)
+        self.state.save(rivals_scored=True)
 
-    def _note(self, about: Measured, rows: Numbers) -> None:
+    def _keep(self, about: Measured, rows: Numbers) -> None:
         name = _name(about["model"], about["engine"], about["group_size"])
         file = self.folder / "rows" / f"{slug(name)}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -134,14 +147,22 @@ class Finals:
         found: Numbers = np.load(self.folder / "rows" / self.state.data["measured"][name]["rows"])
         return found
 
-    def rows_of(self, name: str, examples: Examples) -> Numbers:
-        """The numbers of other rows, answered by a model that was measured."""
+    def test_rows_of(self, name: str, test: Examples) -> Numbers:
+        """The numbers of the test rows, answered by a model that was measured; only once."""
         one = self.state.data["measured"][name]
-        if one["engine"] == RIVAL:
-            rival = next(rival for rival in self.rivals if rival.name == one["model"])
-            return self.metric.of_rows(rival_answers(rival, examples, self.data.labels), examples, self.data.labels)
-        predictor = self._predictor(one)
-        return score_predictor(predictor, examples, self.data.labels, self.metric, one["group_size"]).rows
+        file = self.folder / "rows" / f"test-{one['rows']}"
+        if not one.get("tested"):
+            if one["engine"] == RIVAL:
+                rival = next(rival for rival in self.rivals() if rival.name == one["model"])
+                rows = self.metric.of_rows(rival_answers(rival, test, self.data.labels), test, self.data.labels)
+            else:
+                predictor = self._predictor(one)
+                rows = score_predictor(predictor, test, self.data.labels, self.metric, one["group_size"]).rows
+            np.save(file, rows)
+            one["tested"] = True
+            self.state.save()
+        found: Numbers = np.load(file)
+        return found
 
     def _predictor(self, one: Measured) -> Predictor:
         folder = Path(one["folder"])
@@ -153,7 +174,8 @@ class Finals:
         first = next(one for one in measured if (one["model"], one["engine"]) == ("reference", "torch"))
         rivals = [one for one in measured if one["engine"] == RIVAL]
         others = [one for one in measured if one is not first and one not in rivals]
-        near = _near_frontier(others, "score", "rate", MOST_TIMED - len(rivals))
+        near = _near_frontier(others, "score")[: MOST_TIMED - len(rivals)]
+        near = [one for one in others if one in near]
         mixed = [one for one in others if one["group_size"] > 1 and one not in near]
         near += [max(mixed, key=lambda one: (one["score"], one["rate"]))] if mixed else []
         return [first, *near, *rivals]
@@ -164,7 +186,7 @@ class Finals:
         if set(names) <= set(known):
             return known
         self.tell(f"timing {len(chosen)} finalists side by side")
-        rivals = {rival.name: rival for rival in self.rivals}
+        rivals = {rival.name: rival for rival in self.rivals()}
         timed: list[Timed] = []
         for one in chosen:
             if one["engine"] == RIVAL:
@@ -181,17 +203,31 @@ class Finals:
         return self.folder / "exported"
 
 
-def _near_frontier(found: Sequence[Measured], score: str, rate: str, most: int) -> list[Measured]:
-    """What nothing else beats by more than a little, at most `most`: those that beat others by most come first."""
+def _finalists(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The models near the frontier at any of their group sizes, and the best multiplexed one in any case."""
+    looks = [look | {"trial": trial} for trial in trials for look in looks_of(trial)]
+    near = [look["trial"] for look in _near_frontier(looks, "stop_score")]
+    found = [trial for place, trial in enumerate(near) if trial not in near[:place]][:MOST_MODELS]
+    mixed = [look for look in looks if look["group_size"] > 1]
+    if mixed and not any(max(trial["sizes"]) > 1 for trial in found):
+        found.append(min(mixed, key=_margin_among(looks, "stop_score"))["trial"])
+    return found
+
+
+def _near_frontier(found: Sequence[Measured], score: str) -> list[Measured]:
+    """What nothing else beats by more than a little. Those that are ahead of the others by most come first."""
+    margin = _margin_among(found, score)
+    return sorted((one for one in found if margin(one) < NEARLY), key=margin)
+
+
+def _margin_among(found: Sequence[Measured], score: str) -> Callable[[Measured], float]:
+    """By how many points the best one that is clearly faster is ahead of it; negative if it is behind."""
 
     def margin(one: Measured) -> float:
-        """By how many points the best rival that is clearly faster is ahead of it; negative if it is behind."""
-        faster = [other[score] for other in found if other[rate] > NEARLY_AS_FAST * one[rate]]
-        return 100 * (max(faster) - one[score]) if faster else -100.0
+        faster = [other[score] for other in found if other["rate"] > NEARLY_AS_FAST * one["rate"]]
+        return float(100 * (max(faster) - one[score])) if faster else -100.0
 
-    near = [one for one in found if margin(one) < NEARLY]
-    kept = sorted(near, key=margin)[:most]
-    return [one for one in found if one in kept]
+    return margin
 
 
 def _name(model: str, engine: str, group_size: int) -> str:

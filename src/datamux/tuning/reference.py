@@ -16,7 +16,7 @@ from datamux.train.build import is_ours
 from datamux.train.recipe import Recipe, parse_recipe
 from datamux.train.stages import train
 from datamux.train.teachers import can_teach, order_of
-from datamux.tuning.contender import PLAIN, PLAIN_MODEL, run_settings
+from datamux.tuning.contender import PLAIN, PLAIN_MODEL, best_by, run_settings
 from datamux.tuning.data import Data
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
@@ -51,8 +51,8 @@ def find_reference(
     else:
         if encoder.is_classifier and tags_tokens(load_config(encoder.name)) != data.tags:
             tell(f"{encoder.name} was made for another kind of task: only its encoder is used")
-        max_tokens = about.get("max_tokens") or _max_tokens(encoder, data)
-        model = str(_trained(encoder, data, folder, state, budget, max_tokens, seed, tell))
+        max_tokens = _max_tokens(encoder, data, state, tell)
+        model = str(_trained(encoder, data, folder, state, budget, max_tokens, metric, seed, tell))
     if "stop_score" not in about:
         found = score_predictor(load(model).with_settings(tells_cuts=False), stop_rows, data.labels, metric, 1)
         about |= {"folder": model, "max_tokens": max_tokens, "stop_score": found.score, "rate": found.rate}
@@ -98,11 +98,14 @@ def _copied(name: str, data: Data, place: Path) -> Path:
     return place
 
 
-def _max_tokens(encoder: Encoder, data: Data) -> int:
+def _max_tokens(encoder: Encoder, data: Data, state: State, tell: Callable[[str], None]) -> int:
     if not encoder.name:
         return 64
-    texts = inputs_of(data.train.first(SAMPLE))
-    return longest_text(texts, load_tokenizer(encoder.name), tokens_allowed(encoder.name))
+    wanted = longest_text(inputs_of(data.train.first(SAMPLE)), load_tokenizer(encoder.name))
+    allowed = tokens_allowed(encoder.name)
+    if wanted > allowed:
+        state.note(f"longer texts are cut after {allowed} tokens, which is all that the encoder can read", tell)
+    return min(wanted, allowed)
 
 
 def _trained(
@@ -112,36 +115,52 @@ def _trained(
     state: State,
     budget: float,
     max_tokens: int,
+    metric: Metric,
     seed: int,
     tell: Callable[[str], None],
 ) -> Path:
     place = folder / "reference"
     steps = state.data.get("reference_steps")
     if steps is None:
-        steps = _steps(encoder, data, budget, max_tokens, seed)
+        steps = _steps(encoder, data, budget, max_tokens, metric, seed)
         state.save(reference_steps=steps)
     if not (place / "task" / "model" / "training.json").exists():
         tell(f"the reference: up to {steps:,} steps on {len(data.train):,} rows, texts of up to {max_tokens} tokens")
     with written_to(folder / "training.log"):
-        model = train(_recipe(encoder, steps, max_tokens, seed), place, task=data.task)
+        model = train(_recipe(encoder, data, steps, max_tokens, metric, seed), place, task=data.task)
     forget_checkpoints(model.parent)
     stopped = json.loads((model / "training.json").read_text())[-1]["steps"]
     if stopped < steps:
         tell(f"the reference stopped after {stopped:,} steps, because it no longer got better")
+    elif steps < (most := _most_steps(encoder, data)):
+        state.note(
+            f"warning: the budget left the reference {steps:,} steps, where {most:,} were planned; all others learn "
+            "from it, so a larger --budget in a new folder may make everything better",
+            tell,
+        )
     return model
 
 
-def _steps(encoder: Encoder, data: Data, budget: float, max_tokens: int, seed: int) -> int:
+def _most_steps(encoder: Encoder, data: Data) -> int:
     most: int = max(10 * LEAST_STEPS, min(MOST_STEPS, EPOCHS * len(data.train) // PLAIN["groups"]))
+    return most if encoder.name else min(most, NEW_STEPS)
+
+
+def _steps(encoder: Encoder, data: Data, budget: float, max_tokens: int, metric: Metric, seed: int) -> int:
+    most = _most_steps(encoder, data)
     if not encoder.name:
-        return max(LEAST_STEPS, min(most, NEW_STEPS, int(budget * SHARE / 0.15)))
-    pace = seconds_per_step(_recipe(encoder, 1, max_tokens, seed), data.train, data.labels, data.task.kind)
+        return max(LEAST_STEPS, min(most, int(budget * SHARE / 0.15)))
+    pace = seconds_per_step(
+        _recipe(encoder, data, 1, max_tokens, metric, seed), data.train, data.labels, data.task.kind
+    )
     return max(LEAST_STEPS, int(min(most, budget * SHARE / (pace * SLOWER))))
 
 
-def _recipe(encoder: Encoder, steps: int, max_tokens: int, seed: int) -> Recipe:
+def _recipe(encoder: Encoder, data: Data, steps: int, max_tokens: int, metric: Metric, seed: int) -> Recipe:
     rate = 5e-4 if not encoder.name else 1e-4 if encoder.hidden <= 512 else 3e-5
     model = PLAIN_MODEL | {"start": encoder.name, "max_tokens": max_tokens}
+    model |= {"head_context": 2} if data.tags else {}  # as all that learn from it
     task = PLAIN | {"steps": steps, "learning_rate": rate, "teacher": "none", "patience": 3}
+    task |= {"best_by": best_by(metric)}
     every = max(1, -(-steps // 8))
     return parse_recipe({"model": model, "task": task, "run": run_settings(steps, seed) | {"eval_steps": every}})

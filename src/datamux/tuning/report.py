@@ -24,7 +24,8 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     if row.get("failed"):
         return (row["name"], "", "", "", "", "", row["failed"])
     if not row.get("timed"):
-        return (row["name"], f"{row['score']:.1f}", f"{row['drop']:+.1f}", f"about {row['rate']:,.0f}", "", "", "")
+        rows = "other rows" if row.get("stop_rows") else ""
+        return (row["name"], f"{row['score']:.1f}", f"{row['drop']:+.1f}", f"about {row['rate']:,.0f}", "", "", rows)
     drop = f"{row['drop']:+.1f} ({row['drop_low']:+.1f} to {row['drop_high']:+.1f})"
     ratio = f"{row['ratio']:.1f}x ({row['lowest']:.1f} to {row['highest']:.1f})"
     return (row["name"], f"{row['score']:.1f}", drop, f"{row['rate']:,.0f}", ratio, f"{row['chance']:.0%}", mark)
@@ -48,7 +49,8 @@ def html(record: dict[str, Any]) -> str:
 {frontier_svg(record)}
 <h2>Everything that was tried</h2>
 <p>Scores are {escape(record["metric"])} in percent, on {record["choice_rows"]:,} rows that nothing was trained on,
-answered by the predictor that you will call. Rows in grey were not timed to the end.</p>
+answered by the predictor that you will call. Lines in grey were not timed to the end. Those with "other rows" did not
+reach the finals: their scores are on the rows that decide when a training stops.</p>
 <table><thead><tr>{head}</tr></thead><tbody>
 {chr(10).join(rows)}
 </tbody></table>
@@ -64,6 +66,11 @@ def markdown(record: dict[str, Any]) -> str:
     lines += [record["tested"], ""] if record.get("tested") else []
     lines += ["| " + " | ".join(TITLES) + " |", "|" + "---|" * len(TITLES)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in record["table"]]
+    lines += [
+        "",
+        f"Scores are {record['metric']} in percent, on {record['choice_rows']:,} rows that nothing was trained on; "
+        'those with "other rows" are on the rows that decide when a training stops.',
+    ]
     return "\n".join([*lines, "", *(f"- {note}" for note in record["notes"])]) + "\n"
 
 

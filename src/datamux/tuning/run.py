@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from datamux.tuning.choice import (
     TENFOLD,
     Choice,
     Judged,
+    better_rival,
     choose,
     judge,
     recommendation,
@@ -129,7 +131,7 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
         tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
     state.save(notes=[])
     for note in (*data.notes, *notes):
-        _note(note, state, tell)
+        state.note(note, tell)
     with state.ticking():
         return _run(replace(settings, out=out), state, data, metric, encoder, engines, tell)
 
@@ -161,7 +163,7 @@ def _run(
         settings.seed,
         tell,
     ).run(contenders)
-    rivals = _rivals(data, encoder, state, tell)
+    rivals = cache(partial(_rivals, data, encoder, state, tell))
     rounds, seconds = next(timing for least, timing in TIMING.items() if settings.budget >= least)
     finals = Finals(state, subject, data, metric, engines, rivals, folder, settings.budget, rounds, seconds, tell)
     points, rows = finals.run()
@@ -175,7 +177,7 @@ def _run(
     if test is not None:
         wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
         names = [one.point.name for one in wanted if one is not None]
-        record["test_results"] = test_results(names, lambda name: finals.rows_of(name, test), metric)
+        record["test_results"] = test_results(names, lambda name: finals.test_rows_of(name, test), metric)
         record["tested"] = tested_sentence(record["test_results"], choice.best.point.name, test)
     state.save(**record)
     write_report(record, out)
@@ -191,7 +193,7 @@ def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) 
         try:
             found += family(subject)
         except LeftOut as why:
-            _note(f"the family {name!r} was left out: {why}", state, tell)
+            state.note(f"the family {name!r} was left out: {why}", tell)
     return found
 
 
@@ -202,14 +204,9 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     try:
         found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=len(data.train))
     except Exception as error:  # what was trained must not be lost because a rival fails
-        _note(f"the rivals from scikit-learn were left out: {reason(error)}", state, tell)
+        state.note(f"the rivals from scikit-learn were left out: {reason(error)}", tell)
         return []
     return [rival for rival in found if rival.name not in CONSTANT]
-
-
-def _note(text: str, state: State, tell: Tell) -> None:
-    state.data["notes"].append(text)
-    tell(text)
 
 
 def _record(
@@ -225,7 +222,7 @@ def _record(
 ) -> dict[str, Any]:
     """What `tune.json` says at the end."""
     sentences = recommendation(choice, judged, metric, len(data.choice), settings.wish)
-    better = _better_rival(judged, choice)
+    better = better_rival([one for one in judged if one.point.engine == RIVAL], choice, settings.wish)
     return {
         **provenance(),
         "kind": "tune",
@@ -246,15 +243,6 @@ def _record(
         "table": _table(state, judged, choice),
         "notes": state.data["notes"],
     }
-
-
-def _better_rival(judged: Sequence[Judged], choice: Choice) -> str:
-    """One sentence if something from scikit-learn is both faster and better than what was chosen."""
-    for one in judged:
-        best = choice.best.point
-        if one.point.engine == RIVAL and one.point.score >= best.score and one.point.ratio >= best.ratio:
-            return f"{one.point.model} is faster still and scores no less on these rows: use that."
-    return ""
 
 
 def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[str, Any]]:
@@ -303,7 +291,9 @@ def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[
             rows.append(about | {"failed": trial["failed"], "skipped": trial.get("skipped", False)})
         else:
             score = trial["stop_score"]
-            rows.append(about | {"score": 100 * score, "drop": 100 * (stop - score), "rate": trial["rate"]})
+            rows.append(
+                about | {"stop_rows": True, "score": 100 * score, "drop": 100 * (stop - score), "rate": trial["rate"]}
+            )
     return rows
 
 

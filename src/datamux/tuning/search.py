@@ -19,7 +19,7 @@ from datamux.inference.runtime import bf16_is_quick
 from datamux.tasks.examples import Examples
 from datamux.train.recipe import Recipe
 from datamux.train.stages import train
-from datamux.tuning.contender import Contender, recipe_of
+from datamux.tuning.contender import Contender, best_by, recipe_of
 from datamux.tuning.data import Data
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
@@ -30,6 +30,7 @@ from datamux.tuning.teaching import ask_reference, written_to
 
 SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
 ANOTHER = 0.15  # if this share of the time is left after the last rung, another one follows
+MOST_ASKING = 0.3  # of the time that is left: more for the reference's answers is worth a word
 LEAST_STEPS = 20  # fewer steps say nothing about a contender
 PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
 SLOWER = 1.3  # evaluations and the teacher's answers make a training longer than its steps
@@ -73,7 +74,11 @@ class Search:
     def _ask(self, contenders: Sequence[Contender]) -> None:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
         first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
-        if self.state.spent < self.deadline:
+        left, seconds = self.deadline - self.state.spent, len(self.data.train) / self.state.data["reference"]["rate"]
+        if seconds > MOST_ASKING * left > 0:
+            told = f"the reference's answers to {len(self.data.train):,} rows take about {_time(seconds)} of the budget"
+            self.state.note(f"{told}: a smaller --max-rows or a larger --budget leaves more for the others", self.tell)
+        if left > 0:
             ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
             self.state.save()
 
@@ -85,6 +90,7 @@ class Search:
             max_tokens=self.subject.max_tokens,
             start=self._model_of(contender, rung - 1),
             unlabelled=self.unlabelled,
+            best_by=best_by(self.metric),
             seed=self.seed,
         )
 
@@ -122,8 +128,9 @@ class Search:
             self._leave_out(contender, rung, error)
             return
         self._note(contender, rung, cut_short=steps < most, **found)
+        size = f" with {found['group_size']} per pass" if found["group_size"] > 1 else ""
         score, rate = found["stop_score"], found["rate"]
-        self.tell(f"{contender.name}: {100 * score:.1f}, about {rate:,.0f} texts per second")
+        self.tell(f"{contender.name}{size}: {100 * score:.1f}, about {rate:,.0f} texts per second")
 
     def _trained(self, contender: Contender, rung: int, steps: int) -> dict[str, Any]:
         """Train a contender, and score it on the rows that stop trainings."""
@@ -131,12 +138,15 @@ class Search:
         with written_to(self.folder / "training.log"):
             model = train(recipe, self.folder / slug(contender.name) / str(rung), task=self.data.task)
         forget_checkpoints(model.parent)
-        size = max(contender.sizes)
         predictor = load(model, bf16=bf16_is_quick()).with_settings(tells_cuts=False)
-        found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
+        looks = []
+        for size in contender.sizes:
+            found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
+            looks.append({"group_size": size, "stop_score": found.score, "rate": found.rate})
+        best = max(looks, key=lambda look: self._promise_at(look, rung + 1))
         trained = json.loads((model / "training.json").read_text())[-1]  # its seconds are those of all its sessions
         about = {name: trained[name] for name in ("steps", "seconds")}
-        return {"folder": str(model), **about, "stop_score": found.score, "rate": found.rate}
+        return {"folder": str(model), **about, **best, "looks": looks}
 
     def _leave_out(self, contender: Contender, rung: int, error: Exception) -> None:
         self._note(contender, rung, failed=reason(error))
@@ -174,8 +184,11 @@ class Search:
         return kept + [c for c in ranked if c not in kept][: wanted - len(kept)]
 
     def _promise(self, contender: Contender, rung: int) -> float:
+        """What it promises at its best group size."""
+        return max(self._promise_at(look, rung) for look in looks_of(self._trial(contender, rung - 1) or {}))
+
+    def _promise_at(self, trial: dict[str, Any], rung: int) -> float:
         """How fast it is, less what it lacks: being e times as fast makes up for a few points."""
-        trial = self._trial(contender, rung - 1) or {}
         reference = self.state.data["reference"]
         if self.wish.min_speed is not None:
             too_slow = max(0.0, math.log(self.wish.min_speed / trial["rate"]))
@@ -218,6 +231,12 @@ def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         if "folder" in trial:
             last[trial["name"]] = trial
     return sorted(last.values(), key=lambda trial: -float(trial["stop_score"]))
+
+
+def looks_of(trial: dict[str, Any]) -> list[dict[str, Any]]:
+    """The score on the rows that stop trainings, and the first look at the speed, at every group size."""
+    looks: list[dict[str, Any]] = trial["looks"]
+    return looks
 
 
 def reason(error: Exception) -> str:

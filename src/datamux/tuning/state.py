@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -57,6 +57,11 @@ class State:
         finally:
             done.set()
             thread.join()
+
+    def note(self, text: str, tell: Callable[[str], None]) -> None:
+        """Say something that the report will repeat."""
+        self.data["notes"].append(text)
+        tell(text)
 
     def save(self, **more: Any) -> None:
         """Write everything, with `more` on top, so that a reader sees either the old state or the new one."""

@@ -63,13 +63,13 @@ def find_encoder(name: str | None) -> Encoder:
     return Encoder(str(find_model(name)), is_classifier(config), *sizes)
 
 
-def longest_text(texts: list[Any], tokenizer: PreTrainedTokenizerBase, limit: int) -> int:
+def longest_text(texts: list[Any], tokenizer: PreTrainedTokenizerBase) -> int:
     """A limit that cuts no more than one text in two hundred."""
     words = isinstance(texts[0], list)
     pairs = [list(column) for column in zip(*texts, strict=True)] if isinstance(texts[0], tuple) else [texts]
     lengths = sorted(map(len, tokenizer(*pairs, is_split_into_words=words, return_attention_mask=False)["input_ids"]))
     usual = lengths[min(len(lengths) - 1, int(0.995 * len(lengths)))]
-    return int(min(limit, max(STEP, -(-usual // STEP) * STEP)))
+    return max(STEP, -(-usual // STEP) * STEP)
 
 
 def tokens_allowed(name: str) -> int:

@@ -1,0 +1,108 @@
+"""Which models reach the finals, on which engines if time runs out, and what is said of rows and of tests."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+
+from datamux.evaluate.row_scores import find_metric
+from datamux.tasks.examples import Examples
+from datamux.tasks.labels import find_labels
+from datamux.tuning import tested
+from datamux.tuning.finals import Finals, _finalists
+from datamux.tuning.report import cells
+from datamux.tuning.search import Search
+from datamux.tuning.settings import Wish
+
+METRIC = find_metric(find_labels(["a", "b"]), tags=False)
+
+
+def trial(name, *looks, rung=0):
+    """`looks` are (group size, score in percent, rate)."""
+    looks = [{"group_size": size, "stop_score": score / 100, "rate": rate} for size, score, rate in looks]
+    sizes = [look["group_size"] for look in looks]
+    return {"name": name, "rung": rung, "folder": f"models/{name}", "sizes": sizes, "looks": looks} | looks[-1]
+
+
+def names(trials):
+    return [one["name"] for one in trials]
+
+
+def test_a_mixed_model_that_is_good_at_a_small_size_reaches_the_finals():
+    whole, cut = trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 80, 400))
+    mixed = trial("mixed", (2, 89, 180), (5, 70, 350), (10, 50, 600))
+    assert names(_finalists([whole, cut, mixed])) == ["mixed", "1 layer", "4 layers"]
+    slow = trial("slow", (1, 85, 90))
+    assert "slow" not in names(_finalists([whole, cut, mixed, slow]))
+
+
+def test_one_mixed_model_is_always_measured_to_the_end():
+    plain = [trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 88, 900))]
+    bad = trial("mixed after 2", (2, 80, 150), (10, 50, 600)), trial("mixed after 1", (2, 70, 150), (10, 40, 600))
+    assert names(_finalists([*plain, *bad])) == ["1 layer", "4 layers", "mixed after 2"]
+
+
+def test_a_contender_is_promoted_for_its_best_size():
+    state = Namespace(data={"reference": {"stop_score": 0.9, "rate": 100.0}, "trials": {}})
+    state.data["trials"] = {
+        "mixed #0": trial("mixed", (2, 90, 190), (10, 50, 600)),
+        "cut #0": trial("cut", (1, 90, 150)),
+    }
+    search = Search(**dict.fromkeys(Search.__dataclass_fields__) | {"state": state, "wish": Wish()})
+    mixed, cut = (search._promise(Namespace(name=name), 1) for name in ("mixed", "cut"))
+    assert mixed == pytest.approx(np.log(1.9))
+    assert mixed > cut
+
+
+class _State:
+    def __init__(self, spent):
+        self.spent, self.data, self.notes = spent, {"trials": {}, "measured": {}}, []
+
+    def note(self, text, tell):
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize(("spent", "late"), [(50.0, False), (150.0, True)])
+def test_out_of_time_every_model_still_has_the_first_engine(monkeypatch, spent, late):
+    state, scored = _State(spent), []
+    state.data["trials"] = {"fast": trial("fast", (1, 90, 900)), "slow": trial("slow", (1, 80, 50))}
+    monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
+    given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
+    assert {("reference", "torch"), ("reference", "int8"), ("fast", "torch")} <= set(scored)
+    assert (("fast", "int8") in scored) is not late
+    assert state.notes == ["no time was left to measure on int8: fast; give a larger --budget"] * late
+
+
+def test_what_was_trained_further_is_measured_again():
+    state = _State(0.0)
+    state.save = lambda **more: state.data.update(more)
+    state.data |= {"speeds": {"cut": 1}, "measured": {"cut": {"model": "cut", "folder": "models/cut/0"}}}
+    state.data["measured"]["tf-idf"] = {"model": "tf-idf", "folder": ""}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | {"state": state})
+    finals._forget_old({"cut": "models/cut/0"})
+    assert state.data["speeds"] == {"cut": 1}
+    finals._forget_old({"cut": "models/cut/1"})
+    assert state.data["measured"].keys() == {"tf-idf"}
+    assert state.data["speeds"] == {}
+
+
+def test_rows_of_the_report_say_on_which_rows_they_were_scored():
+    row = {"name": "cut, round 1", "score": 80.0, "drop": 2.0, "rate": 90.0, "on_frontier": False, "chosen": False}
+    assert cells(row)[-1] == ""
+    assert cells(row | {"stop_rows": True})[-1] == "other rows"
+
+
+def test_test_rows_are_the_same_for_all():
+    right = {"reference": 45, "cut": 44, "words": 30}
+    rows = {name: np.stack([np.arange(50) < count, np.ones(50)], 1).astype(float) for name, count in right.items()}
+    found = tested.test_results(["reference", "cut", "cut", "words"], rows.__getitem__, METRIC)
+    assert [(row["name"], row["rows"], row["score"]) for row in found] == [
+        ("reference", 50, 90.0), ("cut", 50, 88.0), ("words", 50, 60.0),
+    ]  # fmt: skip
+    assert found[0]["drop_low"] == found[0]["drop_high"] == 0
+    assert 0 <= found[1]["drop_low"] < 2 < found[1]["drop_high"] < 10
+    said = tested.tested_sentence(found, "cut", Examples(["a text"] * 50))
+    assert said.startswith(
+        "On 50 test rows, which played no part, it scores 88.0 and the reference 90.0: a loss of +2.0"
+    )
