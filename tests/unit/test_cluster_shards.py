@@ -15,6 +15,7 @@ from datamux.cluster.checking import check_job
 from datamux.cluster.cutting import cut_out
 from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
 from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
+from datamux.cluster.ray_session import ray_session
 from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
 from datamux.cluster.sources import SourceFile, find_files
 from datamux.cluster.storage import BEGUN, OutputFolder
@@ -322,6 +323,16 @@ def test_a_worker_has_a_gpu_of_its_own_if_there_are_any():
     assert (Workers(device="cpu").num_gpus(gpus), Workers(device="cpu", num_cpus=4).number(gpus)) == (0, 3)
     assert (Workers(device="cuda:1").num_gpus(gpus), Workers(device="cuda:1").own_device) == (1, "cuda")
     assert Workers().own_device is None
+
+
+def test_an_address_where_nothing_listens_is_told_at_once():
+    before = time.monotonic()
+    with (
+        pytest.raises(ValueError, match=r"no Ray cluster answers at '127\.0\.0\.1:9'; start one"),
+        ray_session("127.0.0.1:9"),
+    ):
+        pass
+    assert time.monotonic() - before < 20
 
 
 def test_a_worker_that_fits_on_no_machine_is_refused(monkeypatch, caplog):

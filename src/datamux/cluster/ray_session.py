@@ -1,6 +1,7 @@
 """Joins a Ray cluster, or starts a Ray of its own on this machine and stops it at the end."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from datamux.errors import import_extra
 OBJECT_STORE = 100 << 20  # bytes of a local Ray's store: only descriptions of work go through it
 LOCAL = "local"
 STARTS = 3
+PATIENCE = 10.0  # seconds for a cluster to accept a connection
 
 
 def import_ray(module: str = "ray") -> Any:
@@ -59,6 +61,7 @@ def _place(address: str | None) -> str:
 
 def _connect(ray: Any, place: str, options: dict[str, Any]) -> None:
     """Ray waits half a minute for its own processes, which a busy machine may not manage: then it is started again."""
+    _check_answers(place)
     for left in reversed(range(STARTS)):
         try:
             ray.init(place, logging_level="error", **options)
@@ -67,6 +70,16 @@ def _connect(ray: Any, place: str, options: dict[str, Any]) -> None:
             if place != LOCAL or not left or "timed out during startup" not in str(error):
                 raise
             ray.shutdown()
+
+
+def _check_answers(place: str) -> None:
+    """Raise at once if nothing listens at host:port; Ray would try for minutes."""
+    host, _, port = place.rpartition(":")
+    if port.isdigit() and "/" not in place:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+        except OSError as error:
+            raise ConnectionError(str(error)) from error
 
 
 def model_for_workers(model: str) -> str:
