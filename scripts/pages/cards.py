@@ -36,7 +36,10 @@ UNLABELLED = {  # what `reproduce/texts.py` makes
     "conll2003.txt": "the training rows of the task and sentences of Wikipedia, which the teacher labelled",
 }
 
-MEANS = " Above one text per pass, a score is the mean over {} random groupings, ± over them."
+MEANS = (
+    " Above one text per pass, a score is the mean over {} random groupings, ± over them, and an answer flips if it "
+    "differs between two of these groupings: only its neighbours have changed."
+)
 SHARING = "\nAn answer depends a little on who shares its pass: never mix the texts of different customers."
 CARD = """---
 library_name: datamux
@@ -106,6 +109,7 @@ def make_card(name: str, parameters: int) -> dict[str, Any]:
         "scores": {str(row["group_size"]): row["score"] for row in results},
         "spreads": {str(row["group_size"]): row["spread"] for row in results},
         "groupings": {str(row["group_size"]): row["groupings"] for row in results},
+        "flips": {str(row["group_size"]): row["flips"] for row in results if row["group_size"] > 1},
         "bf16": packed["evaluation"]["bf16"],
         "commit": packed["commit"],
         "limits": limits,
@@ -196,10 +200,11 @@ def _measurements(card: dict[str, Any]) -> list[str]:
         speed = card["speed"][k]
         spread = f" ± {100 * card['spreads'][k]:.1f}" if card["groupings"][k] > 1 else ""
         ratio = f"{speed['ratio']:.1f}x ({speed['lowest']:.1f} to {speed['highest']:.1f})"
-        rows.append([k, f"{100 * score:.1f}{spread}", f"{speed['texts_per_second']:,.0f}", ratio])
-    return table(
-        ["texts per pass", card["metric"], "texts per second", "times the plain model (lowest to highest)"], rows
-    )
+        flips = f"{card['flips'][k]:.1%}" if k in card["flips"] else ""
+        rows.append([k, f"{100 * score:.1f}{spread}", flips, f"{speed['texts_per_second']:,.0f}", ratio])
+    of = "answers" if card["metric"] == "accuracy" else "tags"
+    speeds = ["texts per second", "times the plain model (lowest to highest)"]
+    return table(["texts per pass", card["metric"], f"{of} that flip", *speeds], rows)
 
 
 def _short(commit: str) -> str:

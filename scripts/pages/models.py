@@ -31,7 +31,8 @@ def models_table() -> list[str]:
         cells = []
         for k in map(str, sizes):
             score = f"{100 * card['scores'][k]:.1f}" if k in card["scores"] else ""
-            cells.append(f"{score} ({card['speed'][k]['ratio']:.1f}x)" if score else "")
+            flips = f", {card['flips'][k]:.0%} flip" if k in card["flips"] else ""
+            cells.append(f"{score} ({card['speed'][k]['ratio']:.1f}x{flips})" if score else "")
         task = f"{TITLES[card['task']]}, {card['metric']}"
         rows.append([name, task, f"{card['parameters'] / 1e6:.1f}", *cells])
     return table(["model", "measured on", "million weights", *(f"k = {k}" for k in sizes)], rows)
