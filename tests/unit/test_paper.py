@@ -300,6 +300,9 @@ def test_pages_and_pictures_come_from_the_rows(monkeypatch, tmp_path):
     _with_rows(monkeypatch, "tasks", _tasks(71.23, (70.0, 69.0, 68.0)))
     assert "71.2" in "\n".join(figure_lines(figure("tasks")))
     assert "71.2" in part_page("results")
+    _with_rows(monkeypatch, "anchors", [row("a", 20, COSINE, -0.0587), row("b", 20, COSINE, 3e-14)])
+    assert "| a | -0.06 |" in part_page("analysis"), "a small number keeps its digits"
+    assert "| b | 3.0e-14 |" in part_page("analysis")
     page = claims_page()
     assert all(claim.statement in page for claim in CLAIMS)
     draw_paper_figure(figure("tasks"), tmp_path / "tasks.png")

@@ -178,5 +178,7 @@ def figure_lines(figure: PaperFigure) -> list[str]:
 def _cell(row: Row) -> str:
     spread = f" ± {row['spread']:.1f}" if row["seeds"] > 1 else ""
     paper = f" (paper: {row['paper']:g})" if row["paper"] is not None else ""
-    number = f"{row['value']:.1f}" if abs(row["value"]) >= 0.05 or row["value"] == 0 else f"{row['value']:.1e}"
+    size = abs(row["value"])
+    digits = ".1f" if size >= 1 or size == 0 else ".2f" if size >= 0.01 else ".1e"
+    number = f"{row['value']:{digits}}"
     return f"{number}{spread}{paper}"
