@@ -4,11 +4,13 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +18,7 @@ from clusters import NODE, two_nodes
 
 from command_line import command
 from datamux.cluster.options import Replicas
-from datamux.cluster.serving import serving_on_ray
+from datamux.cluster.serving import _free_port, serving_on_ray, write_config
 from datamux.serve.keys import KeyFile
 from datamux.serve.settings import Settings
 from serving import make_predictor, own_answers
@@ -102,6 +104,31 @@ def test_groups_tenants_and_overload(tmp_path):
         assert ask(address, noisy)[0] == 200, "the first one still serves"
 
 
+def test_the_config_is_deployed_and_replicas_follow_the_load(tmp_path):
+    """serve.yaml through Ray's own command, with a copy more as soon as there is work for two."""
+    predictor = make_predictor(tmp_path / "model")
+    expected = [found[0]["label"] for found in own_answers(predictor, TEXTS)]
+    settings = Settings(port=_free_port(), no_keys=True, log_level="error", fill="repeat")
+    write_config(
+        tmp_path / "serve.yaml", str(tmp_path / "model"), settings, Replicas(max_replicas=2, target_requests=2)
+    )
+    with two_nodes() as (cluster, _):
+        words = [Path(sys.executable).with_name("serve"), "run", "--address", cluster.address, tmp_path / "serve.yaml"]
+        deployed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            address = f"http://127.0.0.1:{settings.port}"
+            wait_for(lambda: answers(address), 120)
+            load = Load(address, [f"tenant {number}" for number in range(TENANTS)], expected)
+            wait_for(lambda: load.answered > 50, 120)
+            wait_for(lambda: len(set().union(*load.take().values())) == 2, 150)
+            assert not load.stop()
+            assert not load.wrong
+            deployed.send_signal(signal.SIGINT)
+            deployed.wait(60)
+        finally:
+            deployed.kill()
+
+
 def test_the_command_serves_and_stops(tmp_path):
     make_predictor(tmp_path / "model")
     words = command("serve", tmp_path / "model", "--engine", "ray", "--no-keys", "--port", 0, "--log-level", "error")
@@ -173,6 +200,14 @@ def ask(address, secret):
     except urllib.error.HTTPError as error:
         text = error.read()
         return error.code, json.loads(text)["error_type"] if text.startswith(b"{") else "text", None, None
+
+
+def answers(address):
+    """Whether somebody answers there yet."""
+    try:
+        return ask(address, "")[0] == 200
+    except OSError:
+        return False
 
 
 def replicas_of(address, secret):
