@@ -88,6 +88,7 @@ def test_a_record_has_what_a_table_of_results_shows(tuned, files, encoder, tmp_p
     given = ["--train", files["train"], "--test", files["test"], *families, *options]
     said = succeed("tune", *given, "--record", tmp_path / "record.json")
     record = described(EXPERIMENTS["tune/sst2"], 0, read_record(tmp_path / "record.json"))
+    assert record["encoder"] == encoder
     assert record["tenfold"] in said.replace("\n", " ")
     missing = ["the engine onnx was not measured", "nothing of the family 'narrow' was tried"]
     assert set(missing) <= set(problems(record))

@@ -1,5 +1,6 @@
 """Which models reach the finals, on which engines if time runs out, and what is said of rows and of tests."""
 
+import json
 from argparse import Namespace
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
-from datamux.tuning import tested
+from datamux.tuning import reference, tested
 from datamux.tuning.finals import Finals, _finalists
 from datamux.tuning.report import cells
 from datamux.tuning.search import Search
 from datamux.tuning.settings import Wish
+from datamux.tuning.subject import Encoder
 
 METRIC = find_metric(find_labels(["a", "b"]), tags=False)
 
@@ -106,3 +108,23 @@ def test_test_rows_are_the_same_for_all():
     assert said.startswith(
         "On 50 test rows, which played no part, it scores 88.0 and the reference 90.0: a loss of +2.0"
     )
+
+
+@pytest.mark.parametrize(("trained", "short"), [(40, True), (25, False)])
+def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, trained, short):
+    """Unless it stopped by itself, because it no longer got better."""
+
+    def train(recipe, place, task):
+        model = place / "task" / "model"
+        model.mkdir(parents=True)
+        (model / "training.json").write_text(json.dumps([{"steps": trained}]))
+        return model
+
+    monkeypatch.setattr(reference, "train", train)
+    state = _State(0.0)
+    state.data["reference_steps"] = 40
+    data = Namespace(train=range(5000), task=None, tags=False)
+    encoder = Encoder("minilm", False, 6, 384, "bert")
+    reference._trained(encoder, data, tmp_path, state, 600.0, 64, METRIC, 0, print)
+    said = "the budget left the reference 40 steps, where 781 were planned"
+    assert any(said in note for note in state.notes) is short

@@ -39,7 +39,10 @@ def tune(
         float | None, typer.Option(help="The model must answer at least this many texts per second on this machine.")
     ] = None,
     sure: Annotated[
-        float, typer.Option(help="In this share of random samples of the rows the limit must hold; 0.95 is strict.")
+        float,
+        typer.Option(
+            help="In this share of random samples of the rows (for --min-speed, of timings) the limit must hold."
+        ),
     ] = 0.5,
     metric: Annotated[
         str, typer.Option(help="auto, or macro-f1, which counts every class equally (for rare classes).")

@@ -228,7 +228,7 @@ def _record(
         "kind": "tune",
         "task": data.task.name,
         "metric": metric.name,
-        "encoder": subject.encoder.name,
+        "encoder": subject.encoder.called,
         "wish": str(settings.wish),
         "budget": settings.budget,
         "spent": state.spent,

@@ -25,6 +25,7 @@ class Encoder:
     layers: int
     hidden: int
     model_type: str
+    called: str = ""  # as the user calls it, where `name` is a folder
 
     @property
     def can_be_cut(self) -> bool:
@@ -60,7 +61,7 @@ def find_encoder(name: str | None) -> Encoder:
     if isinstance(encoder, WordsConfig) or not hasattr(encoder, "num_hidden_layers"):
         raise ValueError(f"{name} has no layers, so it cannot be the reference: name a pretrained encoder")
     sizes = (encoder.num_hidden_layers, encoder.hidden_size, encoder.model_type)
-    return Encoder(str(find_model(name)), is_classifier(config), *sizes)
+    return Encoder(str(find_model(name)), is_classifier(config), *sizes, called=name)
 
 
 def longest_text(texts: list[Any], tokenizer: PreTrainedTokenizerBase) -> int:
