@@ -105,7 +105,8 @@ class Client:
 
     def _stream(self, texts: Iterable[Any], top_k: int, mux: bool) -> Iterator[Any]:
         iterator = iter(texts)
-        with ThreadPoolExecutor(self.in_flight) as pool:
+        pool = ThreadPoolExecutor(self.in_flight)
+        try:
             sent: deque[Future[list[Any]]] = deque()
             while some := list(islice(iterator, self.batch_size)):
                 sent.append(pool.submit(self._in_halves, some, top_k, mux))
@@ -113,6 +114,9 @@ class Client:
                     yield from sent.popleft().result()
             while sent:
                 yield from sent.popleft().result()
+        finally:
+            # If the caller stops early, which may be in any thread that collects garbage, nobody waits for the rest.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _in_halves(self, texts: list[Any], top_k: int, mux: bool) -> list[Any]:
         """The answers of one batch. If it is too large for the server, it and the batches after it become smaller."""

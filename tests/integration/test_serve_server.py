@@ -152,6 +152,7 @@ class Busy(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     refusals: ClassVar[list] = []
+    seconds: ClassVar[float] = 0.0
 
     def do_GET(self):
         self._answer(200, {"kind": "classification", "problem": "single_label_classification"})
@@ -165,6 +166,7 @@ class Busy(BaseHTTPRequestHandler):
                 return
             self._answer(status, {"error": "busy", "error_type": "Overloaded"}, headers)
         else:
+            time.sleep(self.seconds)
             self._answer(200, [[{"label": text[0], "score": 1.0}] for text in texts])
 
     def _answer(self, status, answer, headers=()):
@@ -196,6 +198,16 @@ def test_our_client_waits_longer_with_each_refusal(busy):
     assert len(pauses) == 4
     for pause, least in zip(pauses, (3.0, 0.2, 0.4, 0.8), strict=True):
         assert least <= pause <= 1.25 * least
+
+
+def test_a_stream_that_is_left_early_is_not_waited_for(busy, monkeypatch):
+    stream = datamux.Client(busy, batch_size=1)(iter("abcdefgh"))
+    assert next(stream)["label"] == "a"
+    monkeypatch.setattr(Busy, "seconds", 2.0)
+    assert next(stream)["label"] == "b"  # from now on, others are on their way
+    began = time.monotonic()
+    stream.close()
+    assert time.monotonic() - began < 1.0
 
 
 def test_our_client_gives_up_in_the_end(busy):
