@@ -14,7 +14,7 @@ from datamux.reproduce.images import rules as image_rules
 from datamux.reproduce.paper import text_figures
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES, figure
 from datamux.reproduce.paper.claims import CLAIMS
-from datamux.reproduce.paper.cost import NARROW, cost_rows, fitted, measured, on_the_papers_gpu, predicted
+from datamux.reproduce.paper.cost import AGAINST, NARROW, cost_rows, fitted, measured, on_the_papers_gpu, predicted
 from datamux.reproduce.paper.cost_model import H100, RTX_2080, Shape, narrower, throughput
 from datamux.reproduce.paper.drawing import draw_paper_figure
 from datamux.reproduce.paper.figure import COLUMNS, Point, row, score_rows
@@ -335,6 +335,15 @@ def test_the_error_of_the_cost_model_is_told_for_other_widths_and_for_the_papers
     said, stated = on_the_papers_gpu()["12L/768H at N = 40"]
     assert stated == 18
     assert f"{said:.0f}x for 12L/768H at N = 40 (18x)" in page
+
+
+def test_the_page_of_cost_opens_with_what_mixing_gains_over_its_rival(monkeypatch):
+    assert "This is a prediction: nothing was measured on GPUs." in cost_page().split("![")[0]
+    rows = [
+        row(f"{tokens} tokens, measured", 16, AGAINST, times) for tokens, times in ((128, 1.1), (512, 1.5), (2048, 3.2))
+    ]
+    _with_rows(monkeypatch, "cost-model", rows)
+    assert "1.1 times at 128 tokens, 1.5 times at 512 tokens, 3.2 times at 2,048 tokens." in cost_page().split("![")[0]
 
 
 def test_length_and_a_fast_gpu_favour_mixing_over_a_narrow_network():

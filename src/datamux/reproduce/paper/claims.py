@@ -73,7 +73,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "published-code",
         "results",
-        "Section 4.1",
+        "the published code",
         "The published code, which trains the task with a new demultiplexer, gives these scores.",
         "tasks",
         results.published_code,
