@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from datamux.reproduce.catalogue.speed import EQUAL_COST_TOKENS
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.claims import CLAIMS, Claim
-from datamux.reproduce.catalogue.speed import EQUAL_COST_TOKENS
 from datamux.reproduce.paper.cost import AGAINST, LONG, fitted, measured, on_the_papers_gpu
 from datamux.reproduce.paper.cost_model import H100, RTX_2080
 from datamux.reproduce.paper.figure import PaperFigure, Row
@@ -144,7 +144,6 @@ def _lead() -> list[str]:
     ]
     if said:
         texts.append(
-                    texts.append(
             "By the cost model, a mixed 12L/768H with 16 texts per pass is faster than the plain network that should "
             f"cost as much: {'; '.join(said)}. This is a prediction: nothing was measured on GPUs."
         )
