@@ -17,7 +17,8 @@ from typing import Any
 from datamux.serve.admission import Admission
 from datamux.serve.contract import Engine, Limits, Observer, PassReport, Silence
 from datamux.serve.gears import Gear, Gearbox
-from datamux.serve.given import GivenPass, GivenPasses
+from datamux.serve.given import GivenPasses, passes_of
+from datamux.serve.next_pass import NextPass
 from datamux.serve.passes import Passes
 from datamux.serve.queues import Group, Item, TenantQueues
 from datamux.serve.refusals import BadInput, Overloaded, PassFailed, Refused, TimedOut, Unavailable
@@ -70,13 +71,13 @@ class Batcher:
         self.started = -math.inf  # when `start` was called, on the event loop's clock
         self._admission = Admission(self.limits, self._waiting_of)
         self._tokeniser = Joined(lambda texts: self.threads(TOKENISING, self.engine.tokenise, texts))
+        self._next = NextPass(self.queues, gearbox, self.limits)
         self._passes = Passes(engine, gearbox, self.limits, self.threads, lambda report: self.observer.passed(report))
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()  # set whenever texts have left the queue
         self._task: asyncio.Task[None] | None = None
         self._tickets: set[Ticket] = set()  # of the requests that are not finished
         self._someone_left = False
-        self._ran_alone = False  # whether the last pass was of texts that may not share a group
         self._closing = False
         self._broken: BaseException | None = None
 
@@ -192,8 +193,8 @@ class Batcher:
             arrived = asyncio.get_running_loop().time()
             alone = gear.group_size == 1
             items = [Item(tenant, row, size, arrived, alone, ticket, place) for place, (row, size) in enumerate(rows)]
-            for some in self._passes_of([items[start:end] for start, end in pairwise(ends)], gear):
-                self.given.add(GivenPass(some, gear))
+            for given in passes_of([items[start:end] for start, end in pairwise(ends)], gear, self.limits):
+                self.given.add(given)
             self._wake.set()
 
         found = await self._accept(tenant, flat, feed)
@@ -297,21 +298,6 @@ class Batcher:
         if self._broken is not None or self._task is None or self._task.done():
             raise Unavailable("the server stopped before this text was answered")
 
-    def _passes_of(self, groups: list[Group], gear: Gear) -> list[list[Group]]:
-        """Given groups, divided into passes that keep the limits."""
-        most = 1 if gear.group_size == 1 and not gear.independent else self.limits.max_groups
-        passes: list[list[Group]] = []
-        longest = 0
-        for group in groups:
-            length = max(item.length for item in group)
-            longest = max(longest, length)
-            full = not passes or len(passes[-1]) >= most
-            if full or longest * (len(passes[-1]) + 1) > self.limits.max_tokens:
-                passes.append([])
-                longest = length
-            passes[-1].append(group)
-        return passes
-
     # The loop
 
     async def _serve(self) -> None:
@@ -322,9 +308,9 @@ class Batcher:
             given = self.given.take()
             if given is not None:
                 await self._pass(given.groups, given.gear, "given")
-            oldest, reason, remaining = self._next()
+            oldest, reason, remaining = self._next.due(asyncio.get_running_loop().time(), closing=self._closing)
             if oldest is not None:
-                gear, groups = self._take(oldest)
+                gear, groups = self._next.take(oldest)
                 await self._pass(groups, gear, reason)
             elif self.given:
                 continue
@@ -337,63 +323,12 @@ class Batcher:
         self._moved.set()
         await self._passes.run(groups, gear, reason)
 
-    def _next(self) -> tuple[Item | None, str, float | None]:
-        """The text whose pass should start now, and why; or how long to wait for more texts, None if none wait.
-
-        Texts that may share a group and texts that may not take turns, so that many of one kind cannot push a text of
-        the other kind back.
-        """
-        waits = []
-        for alone in (not self._ran_alone, self._ran_alone):
-            oldest = self.queues.oldest(alone)
-            if oldest is None:
-                continue
-            reason, remaining = self._reason(oldest)
-            if reason:
-                return oldest, reason, 0.0
-            waits.append(remaining)
-        return None, "", min(waits, default=None)
-
-    def _reason(self, oldest: Item) -> tuple[str, float]:
-        """Why a pass should start now, or an empty reason and how long to wait for more texts."""
-        if self._closing:
-            return "closing", 0.0
-        fastest = self.gearbox.fastest
-        largest = 1.0 if oldest.alone else fastest.group_size * fastest.pace
-        if self.queues.waiting_like(oldest.alone) >= largest * self._groups_of(oldest):
-            return "full", 0.0
-        remaining = oldest.arrived + self.limits.max_wait - asyncio.get_running_loop().time()
-        return ("waited", 0.0) if remaining <= 0 else ("", remaining)
-
     async def _wait_for_more(self, seconds: float | None) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             pass
-
-    def _groups_of(self, oldest: Item) -> int:
-        """About how many groups fit a pass."""
-        if oldest.alone and not self.gearbox.alone.independent:
-            return 1
-        return max(1, min(self.limits.max_groups, self.limits.max_tokens // max(1, oldest.length)))
-
-    def _take(self, oldest: Item) -> tuple[Gear, list[Group]]:
-        """The gear for what waits, and the groups of the next pass."""
-        limits, alone = self.limits, oldest.alone
-        self._ran_alone = alone
-        gear = self.gearbox.alone
-        if not alone:
-            gear = self.gearbox.choose(self.queues.waiting_by_tenant(), self._groups_of(oldest))
-        larger = max(1.0, gear.pace)  # a faster model runs more groups in the same time
-        groups = self.queues.take(
-            gear.group_size,
-            alone=alone,
-            max_groups=1 if alone and not gear.independent else int(limits.max_groups * larger),
-            max_tokens=int(limits.max_tokens * larger),
-            one_tenant=not gear.independent,
-        )
-        return gear, groups
 
     def _drop_gone(self) -> None:
         self._someone_left = False

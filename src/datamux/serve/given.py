@@ -3,6 +3,7 @@
 from collections import Counter, OrderedDict, deque
 from typing import NamedTuple
 
+from datamux.serve.contract import Limits
 from datamux.serve.gears import Gear
 from datamux.serve.queues import Group, Item
 
@@ -72,3 +73,19 @@ class GivenPasses:
         self.texts[tenant] += texts
         if not self.texts[tenant]:
             del self.texts[tenant]
+
+
+def passes_of(groups: list[Group], gear: Gear, limits: Limits) -> list[GivenPass]:
+    """Given groups, divided into passes that keep the limits."""
+    most = 1 if gear.group_size == 1 and not gear.independent else limits.max_groups
+    passes: list[list[Group]] = []
+    longest = 0
+    for group in groups:
+        length = max(item.length for item in group)
+        longest = max(longest, length)
+        full = not passes or len(passes[-1]) >= most
+        if full or longest * (len(passes[-1]) + 1) > limits.max_tokens:
+            passes.append([])
+            longest = length
+        passes[-1].append(group)
+    return [GivenPass(some, gear) for some in passes]

@@ -39,7 +39,7 @@ REST = "the rest of Python"
 MARKS = (
     *(("pydantic", JSON), ("/json/", JSON), ("schemas.py", JSON)),
     *((f"datamux/serve/{name}.py", BATCHER) for name in ("batcher", "queues", "gears", "engine", "passes", "given")),
-    *((f"datamux/serve/{name}.py", BATCHER) for name in ("admission", "threads", "tickets", "tokenising")),
+    *((f"datamux/serve/{name}.py", BATCHER) for name in ("next_pass", "admission", "threads", "tickets", "tokenising")),
     *((f"datamux/serve/{name}.py", LOGS) for name in ("logs", "metrics")),
     ("datamux/", ROUTES),
     *((name, HTTP) for name in ("uvloop", "asyncio", "selectors", "uvicorn", "httptools", "starlette", "fastapi")),
