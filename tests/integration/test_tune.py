@@ -108,6 +108,7 @@ def test_a_server_has_the_frontier_as_gears(tuned):
 
 def test_a_finished_search_trains_nothing_again(tuned, files, encoder, monkeypatch):
     monkeypatch.setattr(search, "train", lambda *args, **kwargs: pytest.fail("it was trained already"))
+    monkeypatch.setattr(run_module, "fit_rivals", lambda *args, **kwargs: pytest.fail("they were measured already"))
     families = ["words", "cut", "mixed"]
     settings = {"encoder": encoder, "out": tuned.folder, "families": families, **QUICK}
     again = datamux.tune(**files, min_speed=1, **settings)
