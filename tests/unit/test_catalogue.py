@@ -275,7 +275,10 @@ def test_a_tuning_is_shown_against_its_aim(tmp_path):
     (chosen,) = [line for line in lines if line.endswith("| chosen |")]
     assert chosen.startswith("| 2 layers | 89.3 | +0.7 (-0.3 to +1.7) | 450 | 4.5x (4.4 to 4.6) |")
     assert not any("1 layer, round 1" in line for line in lines), "it was not timed"
+    assert not any(line.startswith("Warning") for line in lines)
     record["results"][0]["ratio"] = 3.5
+    record["notes"] = ["warning: the budget left the reference 30 steps", "80 of the rows were held out"]
+    assert "Warning: the budget left the reference 30 steps." in SECTIONS["tune"]({"sst2": [record]})
     assert "missed by 0.5x" in "".join(SECTIONS["tune"]({"sst2": [record]}))
     figures.draw(record, tmp_path / "tune.png")
     assert (tmp_path / "tune.png").stat().st_size > 10_000

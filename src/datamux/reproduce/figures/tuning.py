@@ -42,6 +42,9 @@ def tuning_section(groups: Groups) -> list[str]:
             "",
         ]
         lines += paragraphs(" ".join(record["recommendation"]), record["tenfold"], _data(task, record))
+        lines += paragraphs(
+            *(f"{note[0].upper()}{note[1:]}." for note in record["notes"] if note.startswith("warning:"))
+        )
         lines += [*table(TITLES_OF_ROWS, [_row(row) for row in _timed(record)]), ""]
         lines += _on_test_rows(record)
     return lines[:-1]
