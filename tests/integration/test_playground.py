@@ -600,3 +600,4 @@ def test_a_plain_model_has_nothing_to_choose(visit):
         assert v.page.is_disabled("#size")
         assert "one text per pass" in v.page.inner_text("#buys-note")
         assert v.page.inner_text("#intro").startswith("This server reads one text per pass")
+        v.page.close()  # before the server stops: the page asks it every second
