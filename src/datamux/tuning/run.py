@@ -221,7 +221,8 @@ def _record(
     tenfold: Judged | None,
 ) -> dict[str, Any]:
     """What `tune.json` says at the end."""
-    sentences = recommendation(choice, judged, metric, len(data.choice), settings.wish)
+    ours = [one for one in judged if one.point.engine != RIVAL]
+    sentences = recommendation(choice, ours, metric, len(data.choice), settings.wish)
     better = better_rival([one for one in judged if one.point.engine == RIVAL], choice, settings.wish)
     return {
         **provenance(),
