@@ -26,6 +26,14 @@ from datamux.train.recipe import load_recipe
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if re.search(r"(?m)^ *```\w", page.read_text(encoding="utf-8"))]
+# Pages whose commands train, time or search: they take ten seconds and more.
+SLOW = {
+    f"docs/{name}.md"
+    for name in (
+        "quickstart",
+        *(f"guides/{guide}" for guide in ("tagging", "choose-n", "csv", "successors", "tune", "pretrained", "export")),
+    )
+}
 OWN_TEST = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # run once, where their results are looked at too
 LANGUAGES = {"", "text", "json", "toml", "python", "bash"}  # no "sh" or "console": they would not be run
 NOT_RUN_HERE = {"javascript"}  # needs a reason
@@ -186,9 +194,12 @@ def run_page(page: Path, monkeypatch) -> list[dict]:
     return found
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page not in OWN_TEST], ids=lambda page: str(page.relative_to(ROOT))
-)
+def marked(page: Path) -> object:
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if page not in OWN_TEST])
 def test_every_block_runs_or_says_why_not(page, folder, monkeypatch):
     run_page(page, monkeypatch)
 

@@ -85,6 +85,7 @@ def test_speed_of_a_trained_model_from_texts(models, tmp_path, monkeypatch):
         run_speed(model=models[1], group_sizes=[40], rounds=1, seconds=0.01, data_dir=str(tmp_path), **options)
 
 
+@pytest.mark.slow
 def test_speed_of_an_exported_model_in_its_own_engine(models, tmp_path):
     export_model(models[1], tmp_path / "onnx")
     options = {"shape": {}, "group_sizes": [2, 3], "lengths": "fixed:8", "texts": False, "demultiplexers": []}

@@ -18,8 +18,8 @@ from datamux.reproduce.figures import draw
 from datamux.reproduce.images import runs as image_runs
 from datamux.reproduce.images.measurements import measure, pca_record, picture_record, speed_record, variance_shares
 from datamux.reproduce.images.rows import COLUMNS, RATE, RATIO, rows_of
-from datamux.reproduce.paper.claims import CLAIMS
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES
+from datamux.reproduce.paper.claims import CLAIMS
 from datamux.reproduce.paper.verdict import Word
 from datamux.reproduce.records import has_record
 from datamux.reproduce.runner import described
@@ -154,6 +154,7 @@ def test_a_picture_is_drawn_again_from_its_record(tmp_path, digits):
     assert [row["n"] for row in rows_of(record)] == [3, 3]
 
 
+@pytest.mark.slow
 def test_speed_is_measured_against_the_plain_network(tmp_path, digits):
     experiment = get_experiment("mnist-speed")
     record = described(experiment, 0, speed_record(digits, rounds=2, count=32, seconds=0.001))

@@ -179,7 +179,7 @@ def test_early_stopping_keeps_the_best(tmp_path, sentences, monkeypatch):
     assert stage["steps"] == 25, "what was counted before the restart counts"
 
 
-@pytest.mark.parametrize("watch", ["retrieval_accuracy", "task_loss"])
+@pytest.mark.parametrize("watch", [pytest.param("retrieval_accuracy", marks=pytest.mark.slow), "task_loss"])
 def test_a_run_broken_off_in_either_stage_goes_on_exactly(tmp_path, corpus, sentences, plain, monkeypatch, watch):
     task = task_from_files(sentences, ["text"], "label")
     settings = recipe(

@@ -230,7 +230,10 @@ def classifier(place, source, names, order):
     return str(place)
 
 
-@pytest.mark.parametrize(("names", "order"), [(["LABEL_0", "LABEL_1"], [0, 1]), (["YES", "No"], [1, 0])])
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [pytest.param(["LABEL_0", "LABEL_1"], [0, 1], marks=pytest.mark.slow), (["YES", "No"], [1, 0])],
+)
 def test_a_classifier_of_the_user_may_spell_its_labels_otherwise(tmp_path, files, tuned, names, order):
     """Its answers are compared and taught by the names that the rows have."""
     reference = noted_in(tuned.folder)["reference"]
@@ -262,6 +265,7 @@ def test_an_encoder_that_cannot_be_cut_or_mixed_is_named(tmp_path, files):
     assert {row["family"] for row in found.table} == {"reference", "words", "rival"}
 
 
+@pytest.mark.slow
 def test_whatever_is_wrong_with_one_contender_the_others_go_on(tmp_path, files, encoder, monkeypatch):
     def fails(recipe, place, **options):
         if recipe.model.keep_layers == 1:

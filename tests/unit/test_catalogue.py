@@ -98,10 +98,11 @@ def test_every_command_of_every_experiment_can_be_given(tmp_path):
     steps = runner.plan(experiment for experiment in EXPERIMENTS.values() if not experiment.retired)
     commands = [shlex.split(step.says)[1:] for step in steps if step.says.startswith("datamux ")]
     assert {words[0] for words in commands} == {"train", "evaluate", "frontier", "bench", "audit", "tune"}
+    every = get_command(app)
     for words in commands:
         if words[0] == "train":
             load_recipe(words[1], [value for flag, value in pairwise(words) if flag == "--set"])
-        command = get_command(app)
+        command = every
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]
         command.make_context("datamux", words)

@@ -29,7 +29,7 @@ def write_best(
     for old in (*out.glob("model.*"), out / "export.json", out / "config.json"):
         old.unlink(missing_ok=True)
     kept = _gears(choice, judged, wish)
-    gears = []
+    gears = []  # their speeds go by the ratios, which compare models within each round; rates wander between rounds
     for place, one in enumerate(kept):
         is_best = one.point.name == choice.best.point.name
         folder = out if is_best else out / GEARS / f"{place}-{one.point.engine}-{one.point.group_size}"
@@ -40,7 +40,7 @@ def write_best(
                 "folder": "." if is_best else str(folder.relative_to(out)),
                 "group_size": one.point.group_size,
                 "score": one.point.score,
-                "speed": one.point.rate,
+                "speed": kept[0].point.rate * one.point.ratio / kept[0].point.ratio,
             }
         )
     (out / "gears.json").write_text(json.dumps(gears, indent=1) + "\n")
