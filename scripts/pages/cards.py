@@ -40,6 +40,7 @@ MEANS = (
     " Above one text per pass, a score is the mean over {} random groupings, ± over them, and an answer flips if it "
     "differs between two of these groupings: only its neighbours have changed."
 )
+SAME_SHAPE = "\nIt was measured with earlier weights of the same shape: speed does not depend on them."
 SHARING = "\nAn answer depends a little on who shares its pass: never mix the texts of different customers."
 CARD = """---
 library_name: datamux
@@ -62,7 +63,7 @@ answers = predictor(["Anna Smith moved to Paris and was delighted."])
 
 **Scores** are of {task} ({split}, {rows} rows), every row once, in {precision}, commit `{score_commit}`.{means}
 **Speed** is from texts to answers on the same rows, in fp32, on {machine}: the median of {speed_rounds} rounds,
-each model at its best batch size, commit `{time_commit}`.
+each model at its best batch size, commit `{time_commit}`.{shape}
 
 **Limits.** {limits}
 Texts are cut at {max_tokens} word pieces; there are no positions for more.{sharing}
@@ -144,6 +145,7 @@ def about_speed(name: str) -> dict[str, Any]:
             for row in measured["results"]
             if row["model"] == which
         },
+        "speed_of_earlier_weights": _packed_from(name) not in measured["variant"].values(),
         "speed_commit": measured["commit"],
         "speed_rounds": measured["evaluation"]["rounds"],
         "hardware": measured["hardware"],
@@ -166,7 +168,6 @@ def about_teacher(student: str) -> dict[str, Any]:
 def as_markdown(name: str, card: dict[str, Any]) -> str:
     mixed, teacher, training, machine = card["num_instances"] > 1, card["teacher"], card["training"], card["hardware"]
     groupings = max(card["groupings"].values())
-    names = {"warmup": "the warm-up", "task": "the task"}
     fields = {
         "name": name,
         "tag": "text-classification" if card["metric"] == "accuracy" else "token-classification",
@@ -185,10 +186,8 @@ def as_markdown(name: str, card: dict[str, Any]) -> str:
         "teacher_score": f"{100 * teacher['score']:.1f}",
         "teacher_minutes": f"{teacher['minutes']:.0f}",
         "seed": training["seed"],
-        "spent": " and ".join(
-            f"{part['minutes']:.0f} minutes for {names[part['stage']]} (commit `{_short(part['commit'])}`)"
-            for part in training["stages"]
-        ),
+        "spent": _spent(training["stages"]),
+        "shape": SAME_SHAPE if card["speed_of_earlier_weights"] else "",
         "licences": "\n".join(f"- {data}" for data in card["data"]),
     }
     return CARD.format(**card | fields)
@@ -205,6 +204,21 @@ def _measurements(card: dict[str, Any]) -> list[str]:
     of = "answers" if card["metric"] == "accuracy" else "tags"
     speeds = ["texts per second", "times the plain model (lowest to highest)"]
     return table(["texts per pass", card["metric"], f"{of} that flip", *speeds], rows)
+
+
+def _packed_from(name: str) -> str:
+    """The trained model, as experiments refer to it."""
+    return str(get_experiment(f"packaged-models/{name}").settings["model"])
+
+
+def _spent(stages: list[dict[str, Any]]) -> str:
+    """Minutes of each stage. What follows the first task stage goes on from it."""
+    parts = []
+    for number, part in enumerate(stages):
+        again = part["stage"] == "task" and any(before["stage"] == "task" for before in stages[:number])
+        what = "going on" if again else {"warmup": "the warm-up", "task": "the task"}[part["stage"]]
+        parts.append(f"{part['minutes']:.0f} minutes for {what} (commit `{_short(part['commit'])}`)")
+    return ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def _short(commit: str) -> str:

@@ -11,7 +11,7 @@ def _packaged(name: str, kind: Any, model: str, task: str, n: int, *options: str
 
 
 PACKAGED = (
-    _packaged("sentiment", "package", "{sst2/distilled-n20}", "sst2", 20),
+    _packaged("sentiment", "package", "{sst2/distilled-n20-consistent-24}", "sst2", 20),
     _packaged("sentiment-plain", "package", "{sst2/distilled-plain}", "sst2", 1),
     _packaged("ner", "package", "{conll2003/distilled-n20}", "conll2003", 20),
     _packaged("ner-plain", "package", "{conll2003/distilled-plain}", "conll2003", 1),
