@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import httpx
@@ -39,9 +39,15 @@ def test_a_node_dies_under_load(tmp_path):
         with serving_on_ray(str(tmp_path / "model"), settings, Replicas(min_replicas=2)) as address:
             assert ask(address, "wrong key")[:2] == (401, "Unauthorized")
             load = Load(address, secrets, expected)
-            wait_for(lambda: load.answered > 50)
+            wait_for(lambda: len(set().union(*load.take().values())) == 2, 120)  # the front knows both replicas
+            load.take()
+            before = load.answered
+            wait_for(lambda: load.answered > before + 200, 120)
             homes = load.take()
-            assert all(len(replicas) == 1 for replicas in homes.values()), "a tenant has one replica"
+            at_home = sum(max(replicas.values()) for replicas in homes.values())
+            everywhere = sum(replicas.total() for replicas in homes.values())
+            # On a busy machine a replica may take too long to say that it has room, and the next one is asked.
+            assert at_home >= 0.9 * everywhere, "a tenant has one replica; at random it would be about 0.6"
             assert len(set().union(*homes.values())) == 2, "and the tenants share both"
             cluster.remove_node(second, allow_graceful=False)
             before = load.answered
@@ -155,16 +161,16 @@ class Load:
     def __init__(self, address, secrets, expected):
         self.address, self.expected = address, expected
         self.sent = self.answered = 0
-        self.wrong, self.failures, self.homes = [], [], defaultdict(set)
+        self.wrong, self.failures, self.homes = [], [], defaultdict(Counter)
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.threads = [threading.Thread(target=self._ask, args=(secret,), daemon=True) for secret in secrets]
         for thread in self.threads:
             thread.start()
 
     def take(self):
-        """The replicas of every tenant since the last look."""
+        """How often each replica answered every tenant since the last look."""
         with self.lock:
-            found, self.homes = self.homes, defaultdict(set)
+            found, self.homes = self.homes, defaultdict(Counter)
         return found
 
     def stop(self):
@@ -184,7 +190,7 @@ class Load:
                     self.failures.append((status, kind))
                     continue
                 self.answered += 1
-                self.homes[secret].add(replica)
+                self.homes[secret][replica] += 1
                 if labels != self.expected:
                     self.wrong.append(labels)
 
