@@ -260,15 +260,25 @@ def test_repeats_average_the_slots(mux, demux):
 @pairs
 @torch.no_grad()
 def test_one_slot_works(mux, demux):
-    assert build(mux, demux, num_instances=1)(**random_rows(3)).logits.shape == (3, 4)
+    model, rows = build(mux, demux, num_instances=1), random_rows(3)
+    torch.nn.init.normal_(model.mux.head.out.weight)
+    found = model(**rows).logits
+    assert found.shape == (3, 4)
+    alone = torch.cat([model(**{name: x[row : row + 1] for name, x in rows.items()}).logits for row in range(3)])
+    torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
+    assert (found[0] - found[1]).abs().max() > 1e-3, "different rows have different answers"
 
 
 @pairs
 @torch.no_grad()
 def test_token_labels_and_words_have_one_row_per_instance(mux, demux):
     rows = random_rows(N + 1)
-    assert build(mux, demux, task="token-classification")(**rows).logits.shape == (N + 1, 7, 4)
-    assert build(mux, demux, task="retrieval")(**rows).logits.shape == (N + 1, 7, 61)
+    for task, classes in (("token-classification", 4), ("retrieval", 61)):
+        model = build(mux, demux, task=task)
+        found = model(**rows).logits
+        assert found.shape == (N + 1, 7, classes)
+        last = model(**{name: x[N:] for name, x in rows.items()}, group_size=N).logits
+        torch.testing.assert_close(found[N:], last, atol=1e-5, rtol=1e-4)
 
 
 @pairs

@@ -10,6 +10,7 @@ import pytest
 import torch
 import trainer_script
 import transformers as tf
+from huggingface_hub.errors import StrictDataclassFieldValidationError
 
 from conftest import random_rows, tiny_encoder
 from datamux import MuxConfig, MuxForSequenceClassification, multiplex
@@ -54,7 +55,7 @@ def test_auto_classes_and_config(tmp_path):
     assert isinstance(config, MuxConfig)
     assert (config.num_instances, config.multiplexer, config.label2id) == (3, "ortho", {"no": 0, "yes": 1})
     assert isinstance(tf.AutoModelForSequenceClassification.from_pretrained(tmp_path), MuxForSequenceClassification)
-    with pytest.raises(Exception, match="num_instances"):
+    with pytest.raises(StrictDataclassFieldValidationError, match="num_instances"):
         MuxConfig(num_instances="3")
 
 

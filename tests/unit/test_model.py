@@ -45,8 +45,11 @@ def test_sequences_with_any_module():
     backbone = nn.TransformerEncoderLayer(D, 2, 20, batch_first=True).eval()
     mux, demux = build_multiplexer("gaussian_hadamard", N, D), build_demultiplexer("index", N, D)
     model = Multiplexed(backbone, mux, demux, SequenceHead(D, 4)).eval()
-    assert model(torch.randn(7, 5, D)).shape == (7, 4)
-    assert Multiplexed(backbone, mux, demux)(torch.randn(7, 5, D)).shape == (7, 5, D)
+    x = torch.randn(7, 5, D)
+    for whole, shape in ((model, (7, 4)), (Multiplexed(backbone, mux, demux).eval(), (7, 5, D))):
+        found = whole(x)
+        assert found.shape == shape
+        torch.testing.assert_close(found[N : 2 * N], whole(x[N : 2 * N]), atol=1e-5, rtol=1e-5)
 
 
 def test_parts_must_agree():
