@@ -60,7 +60,7 @@ def test_models_in_the_package_are_the_default():
 
 
 def test_how_a_model_was_trained(tmp_path):
-    assert training_of(HOME / "sentiment") == {"steps": 3000, "learning_rate": 0.001}
+    assert training_of(HOME / "sentiment") == {"steps": 5000, "learning_rate": 0.0005}
     assert training_of(tmp_path) == {"steps": None, "learning_rate": None}
     (tmp_path / "training.json").write_text('[{"stage": "warmup", "steps": 9}, {"stage": "task", "steps": 7}]')
     assert training_of(tmp_path)["steps"] == 7, "it may have stopped early"

@@ -83,11 +83,10 @@ def test_the_operator_chooses_the_gears(settings, expected):
 def test_max_drop_is_looked_up_in_the_card_of_a_packaged_model():
     card = read_card("sentiment")
     drops = {int(k): 100 * (card["scores"]["1"] - score) for k, score in card["scores"].items()}
-    between = (drops[10] + drops[20]) / 2
-    assert drops[5] < drops[10] < drops[20], "the drops that this test tells apart"
-    assert sizes(20, card, max_drop=(drops[5] + drops[10]) / 2) == [1, 2, 5]
-    assert sizes(20, card, max_drop=between) == [1, 2, 5, 10]
-    assert sizes(20, card, max_drop=drops[20] + 0.01) == [1, 2, 5, 10, 20]
+    assert len(set(drops.values())) == 5, "the drops that this test tells apart"
+    for limit in (drop + 0.001 for drop in drops.values()):
+        assert sizes(20, card, max_drop=limit) == [k for k in (1, 2, 5, 10, 20) if drops[k] <= limit]
+    assert sizes(20, card, max_drop=max(drops.values()) + 1) == [1, 2, 5, 10, 20]
 
 
 def test_a_model_without_a_card_has_the_usual_gears_and_no_max_drop():
