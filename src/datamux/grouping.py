@@ -1,6 +1,7 @@
-"""Flat rows to groups and back. The only file that decides which rows share a group.
+"""Flat rows to groups and back.
 
-Consecutive rows share a group: row r sits in group r // k, in slot r % k. This file knows tensors, and no model.
+Consecutive rows share a group, so whoever orders the rows decides who stands next to whom:
+row r sits in group r // k, in slot r % k. This file knows tensors, and no model.
 """
 
 from typing import Literal, get_args

@@ -1,6 +1,6 @@
 """The heart: rows in, rows out.
 
-    x = backbone.embed(rows)              # b n l d    one vector per token
+    x = backbone.embed(groups)            # b n l d    one vector per token
     x = demultiplexer.add_prefix(x)       # b n p+l d  p = 0, except for the paper's Index Embedding
     x = multiplexer(x)                    # b p+l d    the mixture over the slots in use; padding adds exactly 0
     h = backbone.encode(x)                # b p+l d    the unchanged network, once per group

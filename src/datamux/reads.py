@@ -1,4 +1,4 @@
-"""Which positions a head may ask a demultiplexer for. Heads and demultiplexers both use this type, and nothing else."""
+"""Which positions a head may ask a demultiplexer for. This type is all that heads and demultiplexers share."""
 
 from typing import Literal
 

@@ -1,10 +1,12 @@
 """Good files are read, bad ones are named with their row and column."""
 
+import io
 import json
 import lzma
 
 import pytest
 
+from datamux.inference.writing import write_rows
 from datamux.tasks.files import BadFile, check_columns, iterate_lines, iterate_rows, read_lines, read_rows
 
 ROWS = [{"text": "good, really", "label": "1"}, {"text": 'he said "no"', "label": "0"}]
@@ -110,3 +112,8 @@ def test_lines_are_unpacked(tmp_path):
     (tmp_path / "b.txt.xz").write_bytes(b"not packed")
     with pytest.raises(BadFile, match="cannot be read as text"):
         list(read_lines(tmp_path / "b.txt.xz"))
+
+
+def test_rows_are_not_written_in_a_format_that_has_no_writer():
+    with pytest.raises(ValueError, match=r"cannot be written as '.xlsx'; allowed: .jsonl, .csv, .tsv"):
+        write_rows(io.StringIO(), ".xlsx", [{"text": "good"}])

@@ -1,1 +1,1 @@
-"""More than one machine: files on Ray Data and servers on Ray Serve. Adapters only; Ray is the engine."""
+"""More than one machine: files on Ray Data and servers on Ray Serve. Ray does the work; this is an adapter."""

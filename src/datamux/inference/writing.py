@@ -10,6 +10,7 @@ from typing import IO, Any
 from datamux.tasks.files import Row
 
 logger = logging.getLogger(__name__)
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> None:
@@ -17,7 +18,9 @@ def write_rows(handle: IO[str], suffix: str, rows: Sequence[Row], columns: Seque
     if suffix == ".jsonl":
         handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return
-    delimiter = "\t" if suffix == ".tsv" else ","
+    if suffix not in DELIMITERS:
+        raise ValueError(f"rows cannot be written as {suffix!r}; allowed: .jsonl, {', '.join(DELIMITERS)}")
+    delimiter = DELIMITERS[suffix]
     names = list(dict.fromkeys([*columns, *_columns(rows)]))
     writer = csv.DictWriter(_Lines(handle), names, delimiter=delimiter, lineterminator="\r\n")
     writer.writeheader()

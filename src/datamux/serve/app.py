@@ -1,4 +1,4 @@
-"""The FastAPI app of a service: its routes, its errors, its life, and the server that runs it."""
+"""The FastAPI app of a service: its routes, its errors, its start and stop, and the server that runs it."""
 
 import asyncio
 import math

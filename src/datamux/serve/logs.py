@@ -1,4 +1,4 @@
-"""One line of JSON per event and per request, without any text; request numbers; the last net for errors."""
+"""One line of JSON per event and per request, without any text; request numbers; and a catch for all other errors."""
 
 import asyncio
 import itertools

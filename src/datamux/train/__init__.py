@@ -1,1 +1,1 @@
-"""Training models for texts: recipes, the curriculum of group sizes, objectives, and the two stages."""
+"""Training models for texts: recipes, the curriculum of group sizes, objectives, and the stages."""

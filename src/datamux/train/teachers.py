@@ -31,6 +31,7 @@ from datamux.train.recipe import Recipe, TaskSettings
 from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
+NEEDS_STATES = ("contrastive",)  # the extra losses that compare with the teacher's states
 Inputs = dict[str, Tensor | None]
 TEACHER_ROWS = 128  # how many rows a teacher answers at once
 WEIGHT = 0.5  # the weight of a teacher's logits, if the recipe does not set one
@@ -54,7 +55,7 @@ def with_teacher(recipe: Recipe, start: str, labels: Labels, kind: str) -> Recip
 
 def needs_states(task: TaskSettings) -> bool:
     """Whether the student learns from the teacher's states."""
-    return task.distill_states > 0 or task.extra_losses.get("contrastive", 0) > 0
+    return task.distill_states > 0 or any(task.extra_losses.get(name, 0) > 0 for name in NEEDS_STATES)
 
 
 def can_teach(name: str, labels: Labels, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sentences for `datamux demo`, written for it: none is from a data set."""
+"""Sentences for the demo, the playground and tests under load. They were written for it: none is from a data set."""
 
 OPINIONS = (
     "A warm, funny film that I would happily watch again.",

@@ -1,4 +1,4 @@
-"""All figures of the paper that are about texts, by name, in the paper's order; then two that it should have had."""
+"""All figures of the paper that are about texts, by name, in the paper's order; then two of ours, about equal cost."""
 
 from datamux.errors import check_choice
 from datamux.reproduce.paper.cost import COST_FIGURE

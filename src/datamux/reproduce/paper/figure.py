@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a line: the score of an experiment at n texts per pass (or at `group_size`, if n is a size)."""
+    """One point of a line. `n` is its place on the x axis; `group_size` is the texts per pass, where that is not n."""
 
     series: str
     n: int
