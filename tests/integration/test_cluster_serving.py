@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -120,7 +121,9 @@ def test_the_config_is_deployed_and_replicas_follow_the_load(tmp_path):
     )
     with two_nodes() as (cluster, _):
         words = [Path(sys.executable).with_name("serve"), "run", "--address", cluster.address, tmp_path / "serve.yaml"]
-        deployed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # A shell may have told what runs in the background to ignore SIGINT.
+        obeys = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        deployed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=obeys)
         try:
             address = f"http://127.0.0.1:{settings.port}"
             wait_for(lambda: answers(address), 120)

@@ -581,6 +581,7 @@ def test_a_key_is_asked_for_and_kept_in_memory_only(visit, tmp_path):
             "JSON.stringify({...localStorage}) + JSON.stringify({...sessionStorage}) + document.cookie"
         )
         assert kept == "{}{}"
+        v.page.close()  # before the server stops
         v.problems.clear()  # the refused requests
 
 
@@ -591,6 +592,7 @@ def test_a_model_without_measurements_says_so(visit, classifier):
         v = visit(address)
         assert v.page.inner_text("#buys").count("unknown") == 2
         assert "came without measurements" in v.page.inner_text("#buys-note")
+        v.page.close()  # before the server stops: the page asks it every second
 
 
 @in_browser

@@ -406,10 +406,12 @@ run_server(service, lambda url: print(url, flush=True))
 
 
 WARMS_UP = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from serving import make_predictor, make_service
 from datamux.serve.app import run_server
+# A shell may have told what runs in the background to ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 service = make_service(make_predictor(Path(sys.argv[1])))
 def warm_up():
     print("warming up", flush=True)
