@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import datamux
 from datamux.cli import app
+from datamux.cluster.manifest import fingerprint_of
 from datamux.inference.files import STDIN, predict_file
 from datamux.inference.journal import identity
 
@@ -139,6 +140,19 @@ def test_a_model_that_was_trained_again_is_another(tmp_path):
     assert identity(tmp_path) == before
     (tmp_path / "model.safetensors").write_text("other weights")
     assert identity(tmp_path) != before
+
+
+def test_the_classifier_behind_a_frozen_model_counts_too(tmp_path):
+    base, model = tmp_path / "base", tmp_path / "model"
+    for folder, config in ((base, {}), (model, {"base_model": str(base)})):
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "model.safetensors").write_text("weights")
+    before = identity(model), fingerprint_of(str(model))
+    assert fingerprint_of(str(model)) == before[1]
+    (base / "model.safetensors").write_text("other weights")
+    assert identity(model) != before[0]
+    assert fingerprint_of(str(model)) != before[1]
 
 
 def test_strange_line_breaks_lose_no_row(predictor, tmp_path):

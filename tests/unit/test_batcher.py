@@ -45,6 +45,31 @@ def test_a_busy_tenant_does_not_push_another_one_back() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("tenants", [3, 20])
+def test_a_backlog_gets_no_more_groups_than_other_tenants(tenants: int) -> None:
+    """The tenant `flood` has the oldest text in every pass, and still waits for its turn."""
+    queues = TenantQueues()
+    names = ["flood", *(f"tenant {number}" for number in range(tenants - 1))]
+    for name in names:
+        for number in range(200):
+            queues.add(Item(name, number, 5, float(number) + (0 if name == "flood" else 1000)))
+    groups = [group for _ in range(20) for group in queues.take(1, alone=False, max_groups=8, max_tokens=10_000)]
+    counts = [sum(group[0].tenant == name for group in groups) for name in names]
+    assert sum(counts) == 160
+    assert max(counts) - min(counts) <= 20 // tenants + 1
+
+
+def test_a_text_of_an_unusual_length_is_not_passed_over_for_ever() -> None:
+    queues = TenantQueues()
+    for tenant in "ab":
+        queues.add(Item(tenant, "long", 90, 0.0 if tenant == "a" else 0.5))
+        for number in range(1, 50):
+            queues.add(Item(tenant, number, 5, float(number)))
+    first, second = (queues.take(1, alone=False, max_groups=2, max_tokens=10_000) for _ in range(2))
+    assert "long" in {group[0].row for group in first}
+    assert sum(group[0].row == "long" for group in first + second) == 2
+
+
 def test_similar_lengths_share_a_group() -> None:
     queues = TenantQueues()
     for number, length in enumerate([5, 90, 6, 88, 7, 91]):

@@ -78,13 +78,14 @@ def test_a_billion_texts():
     titles, rows = billion_table(RECORD)
     assert len(titles) == len(rows[0])
     cells = {(row[0], row[1]): row for row in rows}
-    hours = float(cells["sentiment", "20"][4].replace(",", ""))
+    hours = float(cells["sentiment", "20"][5].replace(",", ""))
     rate = next(
         gear.texts_per_second for gear in measured_gears() if (gear.model, gear.group_size) == ("sentiment", 20)
     )
     assert hours == pytest.approx(BILLION / rate / 0.7 / 3600, abs=0.51)
     assert "assumed" in billion_lines(None)[0]
-    assert billion_lines(RECORD)[0] == "Efficiency 70% (measured)."
+    assert billion_lines(RECORD)[0] == "Efficiency of `sentiment` 70% (measured), of the others 75% (assumed)."
+    assert (cells["sentiment", "20"][4], cells["ner", "20"][4]) == ("70%", "75%"), "only one model was measured"
 
 
 def test_measured_runs_stand_beside_the_model():

@@ -129,8 +129,47 @@ def test_a_split_that_cannot_be_loaded_is_not_taken_for_none(monkeypatch, caplog
     problem = ValueError("Unknown split \"validation\". Should be one of ['train', 'test'].")
     with caplog.at_level("INFO"):
         kept, held_out, _ = task_examples(get_task("banking77"), None, 10)
-    assert (len(kept), len(held_out)) == (18, 2)
-    assert "every tenth row" in caplog.text
+    assert len(kept) + len(held_out) == 20
+    assert 1 <= len(held_out) <= 3
+    assert f"{len(held_out)} rows of" in caplog.text
+
+
+def sorted_by_label(folder, name, count):
+    rows = [{"text": f"{name} {label} {row}", "label": label} for label in "abcd" for row in range(count)]
+    return write_jsonl(folder, f"{name}.jsonl", rows)
+
+
+def test_held_out_rows_are_a_sample_even_of_a_file_that_is_sorted_by_label(tmp_path):
+    train, validation = sorted_by_label(tmp_path, "train", 100), sorted_by_label(tmp_path, "validation", 50)
+    alone = task_from_files({"train": train}, ["text"], "label")
+    kept, held_out, _ = task_examples(alone, None, 20)
+    assert not set(kept.texts) & set(held_out.texts)
+    assert len(kept) + len(held_out) == 400
+    assert 14 <= len(held_out) <= 26, "about as many as are looked at: the others are trained on"
+    assert set(held_out.labels) == set("abcd")
+    again = task_examples(alone, None, 20)[1]
+    assert held_out.texts == again.texts
+    both = task_from_files({"train": train, "validation": validation}, ["text"], "label")
+    kept, drawn, _ = task_examples(both, None, 40)
+    assert (len(kept), len(drawn)) == (400, 40)
+    assert set(drawn.labels) == set("abcd")
+
+
+def test_a_text_that_is_trained_on_is_not_held_out_as_well(tmp_path):
+    rows = [{"text": f"text {row % 30}", "label": row % 2} for row in range(120)]
+    task = task_from_files({"train": write_jsonl(tmp_path, "train.jsonl", rows)}, ["text"], "label")
+    kept, held_out, _ = task_examples(task, None, 1000)
+    assert len(held_out)
+    assert not set(kept.texts) & set(held_out.texts)
+
+
+def test_of_two_rows_one_is_held_out_and_of_one_none_can_be(tmp_path):
+    two = write_jsonl(tmp_path, "two.jsonl", [{"text": "good", "label": 1}, {"text": "bad", "label": 0}])
+    kept, held_out, _ = task_examples(task_from_files({"train": two}, ["text"], "label"), None, 10)
+    assert (len(kept), len(held_out)) == (1, 1)
+    one = write_jsonl(tmp_path, "one.jsonl", [{"text": "good", "label": label} for label in (1, 0)])
+    with pytest.raises(BadFile, match="has only one text"):
+        task_examples(task_from_files({"train": one}, ["text"], "label"), None, 10)
 
 
 def test_any_text_file_is_a_corpus(tmp_path):
@@ -163,10 +202,11 @@ def test_a_tenth_is_held_out_where_there_is_no_validation_file(tmp_path):
     train, held_out, labels = task_examples(
         task_from_files({"train": tmp_path / "t.csv"}, ["text"], "label"), None, 100
     )
-    assert held_out.texts == ["text 0", "text 10", "text 20"]
-    assert len(train) == 22
+    assert len(train) + len(held_out) == 25
+    assert 2 <= len(held_out) <= 3
     assert not set(train.texts) & set(held_out.texts)
-    assert labels.names == ("b", "rare")  # of all rows
+    assert labels.names == ("b", "rare")
+    assert "text 10" in train.texts, "the only row of a label is needed for training"
 
 
 def test_too_little_data_is_said(tmp_path, tokenizer, caplog):
@@ -174,7 +214,7 @@ def test_too_little_data_is_said(tmp_path, tokenizer, caplog):
     with pytest.raises(BadFile, match=r"same\.jsonl, column 'label': all rows have the label 'a'"):
         task_examples(task_from_files({"train": same}, ["text"], "label"), None, 10)
     number = write_jsonl(tmp_path, "number.jsonl", [{"text": "x", "label": 0.5}])
-    with pytest.raises(BadFile, match=r"number\.jsonl: has only one row; .* at least two are needed"):
+    with pytest.raises(BadFile, match=r"number\.jsonl: has only one text; .* at least two are needed"):
         task_examples(task_from_files({"train": number}, ["text"], "label"), None, 10)
     (tmp_path / "short.txt").write_text("good film\nbad plot\n")
     corpus = corpus_task(str(tmp_path / "short.txt"))

@@ -93,13 +93,16 @@ def compared(record: Record) -> list[Record]:
 
 def billion_table(record: Record | None = None) -> tuple[list[str], list[list[str]]]:
     """Titles and rows: what a billion texts cost with every gear."""
-    efficiency = efficiency_of(record)
-    titles = ["model", "texts per pass", "score", "texts per second and core", "core hours", f"hours on {CORES} cores"]
+    titles = ["model", "texts per pass", "score", "texts per second and core", "efficiency"]
+    titles += ["core hours", f"hours on {CORES} cores"]
     rows = []
     for gear in measured_gears():
+        known = record is not None and record["settings"]["model"] == gear.model
+        efficiency = efficiency_of(record) if known else ASSUMED
         seconds = seconds_for(BILLION, CORES, gear.texts_per_second, efficiency)
         hours = BILLION / (gear.texts_per_second * efficiency) / 3600
-        cells = [f"{100 * gear.score:.1f}", f"{gear.texts_per_second:,.0f}", f"{hours:,.0f}", f"{seconds / 3600:.1f}"]
+        cells = [f"{100 * gear.score:.1f}", f"{gear.texts_per_second:,.0f}", f"{efficiency:.0%}"]
+        cells += [f"{hours:,.0f}", f"{seconds / 3600:.1f}"]
         rows.append([gear.model, str(gear.group_size), *cells])
     return titles, rows
 

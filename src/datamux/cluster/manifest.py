@@ -10,6 +10,7 @@ from typing import Any
 from datamux.cluster.shards import Shard
 from datamux.cluster.sources import SourceFile
 from datamux.cluster.storage import DONE, ERRORS, PART, OutputFolder
+from datamux.hub.frozen import base_model_of
 from datamux.hub.loading import load_config
 from datamux.inference.journal import OF_A_MODEL
 from datamux.zoo import find_model
@@ -100,4 +101,6 @@ def fingerprint_of(model: str) -> str:
         with file.open("rb") as handle:
             while part := handle.read(CHUNK):
                 digest.update(part)
+    if base := base_model_of(folder):  # single texts are answered by it alone
+        digest.update(fingerprint_of(base).encode())
     return digest.hexdigest()

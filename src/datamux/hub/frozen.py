@@ -5,6 +5,7 @@ the classifier answers by itself, so a single text gets bit for bit the answer t
 has only the name or folder of the classifier, in `config.base_model`.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ class ClassifierHead(nn.Module):
         """(b n 1 d) -> (b n c) for whole texts, (b n l d) -> (b n l c) for tokens."""
         logits: Tensor = self._views[0](inputs_embeds=z.flatten(0, 1)).logits
         return logits.view(*z.shape[:2], *logits.shape[1:])
+
+
+def base_model_of(folder: Path) -> str:
+    """The classifier that the model in a folder was trained around, by its name or folder; empty if there is none."""
+    try:
+        return str(json.loads((folder / "config.json").read_text()).get("base_model") or "")
+    except (OSError, ValueError):
+        return ""
 
 
 def is_mux(config: PreTrainedConfig) -> bool:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from datamux.hub.frozen import base_model_of
 from datamux.inference.exported import CARD
 from datamux.inference.preferences import FILE
 from datamux.tasks.files import Row
+from datamux.zoo import find_model
 
 STDIN = Path("-")
 # Answers depend on these files of a model's folder; the last two say how it is run.
@@ -80,6 +82,7 @@ def identity(source: Path) -> list[Any]:
         return [str(STDIN)]
     if source.is_dir():
         files = sorted(file for pattern in OF_A_MODEL for file in source.glob(pattern))
-        return [str(source), *map(identity, files)]
+        base = Path(find_model(base_model_of(source) or source))  # a frozen classifier, which answers single texts
+        return [str(source), *map(identity, files), *([identity(base)] if base != source and base.exists() else [])]
     state = source.stat()
     return [str(source), state.st_size, state.st_mtime]

@@ -6,7 +6,7 @@ front of each queue whose lengths are closest to its own, because a pass is as l
 only hold one tenant, tenants take turns pass by pass.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -108,36 +108,41 @@ class TenantQueues:
         All groups of a pass are padded to its longest text; `max_tokens` bounds groups times longest. The first group
         is always taken, however long it is.
         """
-        first = self._next_turn(alone) if one_tenant else self._first_turn(alone)
-        if first is None:
+        in_turn = [key for key in self._waiting if key[1] == alone]  # whose last pass is longest ago comes first
+        if not in_turn:
             return []
+        first = in_turn[0] if one_tenant else min(in_turn[:max_groups], key=lambda key: self._waiting[key][0].arrived)
         size = 1 if alone else group_size
         wanted = self._waiting[first][0].length
         ahead = LOOK_AHEAD * max_groups * size
-        others = [] if one_tenant else [key for key in self._waiting if key[1] == alone and key != first]
-        turns = deque([first, *others])
+        round_ = [first] if one_tenant else [first, *(key for key in in_turn if key != first)]
         near: dict[Key, list[Item]] = {}  # of each tenant, those near the front, in order of how well they fit
         used: Counter[Key] = Counter()
-        groups = longest = 0
-        while turns and groups < max_groups:
-            key = turns.popleft()
-            if key not in near:
-                near[key] = sorted(self._waiting[key][:ahead], key=lambda item: abs(item.length - wanted))  # stable
-            group = near[key][used[key] : used[key] + size]
-            length = max(longest, *(item.length for item in group))
-            if groups and length * (groups + 1) > max_tokens:
-                continue
-            longest = length
-            groups += 1
-            used[key] += len(group)
-            if used[key] < len(near[key]):
-                turns.append(key)
+        turns: Counter[Key] = Counter()
+        longest = 0
+        while round_:
+            more: set[Key] = set()
+            for key in round_:
+                if turns.total() == max_groups:
+                    break
+                if key not in near:
+                    near[key] = sorted(self._waiting[key][:ahead], key=lambda item: abs(item.length - wanted))  # stable
+                group = near[key][used[key] : used[key] + size]
+                length = max(longest, *(item.length for item in group))
+                if turns and length * (turns.total() + 1) > max_tokens:
+                    continue
+                longest = length
+                turns[key] += 1
+                used[key] += len(group)
+                if used[key] < len(near[key]):
+                    more.add(key)
+            round_ = [key for key in in_turn if key in more] if turns.total() < max_groups else []
         taken: list[Group] = []
-        for key, count in used.items():
-            chosen = near[key][:count]
+        for key in sorted((key for key in in_turn if key in used), key=turns.__getitem__):  # who had less is next
+            chosen = near[key][: used[key]]
             self._remove(key, chosen, ahead)
             chosen.sort(key=lambda item: -item.length)
-            taken += [chosen[start : start + size] for start in range(0, count, size)]
+            taken += [chosen[start : start + size] for start in range(0, used[key], size)]
         return taken
 
     def _remove(self, key: Key, taken: list[Item], ahead: int) -> None:
@@ -150,12 +155,3 @@ class TenantQueues:
             self._waiting.move_to_end(key)
         else:
             del self._waiting[key]
-
-    def _next_turn(self, alone: bool) -> Key | None:
-        """Whose last pass is longest ago. The tenant of the oldest text could be the same one again and again."""
-        return next((key for key in self._waiting if key[1] == alone), None)
-
-    def _first_turn(self, alone: bool) -> Key | None:
-        """Whose oldest text has waited longest."""
-        found = [(items[0].arrived, key) for key, items in self._waiting.items() if key[1] == alone]
-        return min(found)[1] if found else None

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from datamux.hub.loading import load_tokenizer
 from datamux.tasks.examples import Examples
 from datamux.tasks.files import BadFile
+from datamux.tasks.holding_out import hold_out, shuffled
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import encode_corpus
 from datamux.tasks.task import NoSuchSplit, Task, corpus_task, find_labels_of, load_split, read_corpus
@@ -22,6 +23,8 @@ from datamux.train.build import train_tokenizer
 from datamux.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
+HELD_OUT = 0.1  # of the rows, where there is no validation split
+HELD_OUT_SEED = 0  # the same rows whatever the seed of a run, so that runs can be compared
 
 
 def first_process_first() -> AbstractContextManager[None]:
@@ -66,7 +69,8 @@ def _lines(corpus: Task, split: str, data_dir: str | None) -> Iterator[str]:
 def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples, Examples, Labels]:
     """The training rows, at most `rows` validation rows, and the labels of the task.
 
-    If there is no validation split, every tenth row of the training split is held out for it.
+    If there is no validation split, a tenth of the training rows is held out for it. If there is one and it is larger,
+    a random part of it is used.
     """
     train = load_split(task, "train", data_dir)
     labels = find_labels_of(task, train)
@@ -76,15 +80,15 @@ def task_examples(task: Task, data_dir: str | None, rows: int) -> tuple[Examples
         problem = f"all rows have the label {labels.names[0]!r}; there is nothing to learn"
         raise BadFile(train.source, problem, column=train.label_column)
     try:
-        return train, load_split(task, "validation", data_dir).first(rows), labels
+        validation = load_split(task, "validation", data_dir)
     except NoSuchSplit:
-        held_out = [row for row in range(len(train)) if row % 10 == 0]
-        remaining = [row for row in range(len(train)) if row % 10 != 0]
-        if not remaining:
-            problem = "has only one row; every tenth row is held out for validation, so at least two are needed"
+        remaining, held_out = hold_out(train, HELD_OUT, rows, HELD_OUT_SEED, labels)
+        if not len(held_out):
+            problem = "has only one text; a tenth of the rows is held out for validation, so at least two are needed"
             raise BadFile(train.source, problem) from None
-        logger.info("there is no validation split: every tenth row of %s is held out", train.source)
-        return train.only(remaining), train.only(held_out).first(rows), labels
+        logger.info("there is no validation split: %d rows of %s are held out", len(held_out), train.source)
+        return remaining, held_out, labels
+    return train, validation if len(validation) <= rows else shuffled(validation, HELD_OUT_SEED).first(rows), labels
 
 
 def corpus_words(

@@ -6,13 +6,13 @@ because a file may be sorted by label. Every decision that the user should know 
 """
 
 import json
-import random
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from datamux.tasks.examples import Examples
 from datamux.tasks.files import BadFile
+from datamux.tasks.holding_out import hold_out, shuffled, text_key, text_keys
 from datamux.tasks.labels import Labels
 from datamux.tasks.task import (
     NoSuchSplit,
@@ -64,21 +64,21 @@ def prepare(settings: Settings, folder: Path) -> Data:
     test = _given(task, "test", settings, labels, notes)
     validated = choice is not None
     if choice is None:
-        rows, choice = _held_out(rows, CHOICE_SHARE, MOST_CHOICE, settings.seed, labels)
+        rows, choice = hold_out(rows, CHOICE_SHARE, MOST_CHOICE, settings.seed, labels)
         notes.append(f"{len(choice):,} of the rows were held out to choose with, and none of them was trained on")
     else:
         _warn_of_copies(rows, choice, "training", "validation", notes)
         if len(choice) > MOST_CHOICE:
             notes.append(f"a sample of {MOST_CHOICE:,} validation rows chooses")
-        choice = _shuffled(choice, settings.seed).first(MOST_CHOICE)
+        choice = shuffled(choice, settings.seed).first(MOST_CHOICE)
     if test is not None:
         _warn_of_copies(rows, test, "training", "test", notes)
         _warn_of_copies(choice, test, "validation" if validated else "held-out", "test", notes)
     if settings.unlabelled is not None:
         _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), choice, test, notes)
-    learn, stop = _held_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1, labels)
+    learn, stop = hold_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1, labels)
     if len(choice) == 0:
-        different = len(_keys(rows))
+        different = len(text_keys(rows))
         raise BadFile(rows.source, f"has only {different} different texts, so no row is left to choose with: add more")
     if min(len(learn), len(stop)) == 0 or len(learn) + len(stop) < LEAST_ROWS:
         raise BadFile(rows.source, f"has {len(rows)} usable rows, and tuning needs at least {LEAST_ROWS} to learn from")
@@ -157,53 +157,12 @@ def _sampled(rows: Examples, most: int, seed: int, notes: list[str]) -> Examples
     if len(rows) <= most:
         return rows
     notes.append(f"{most:,} of the {len(rows):,} rows were drawn at random for the search (--max-rows)")
-    return _shuffled(rows, seed).first(most)
-
-
-def _shuffled(rows: Examples, seed: int) -> Examples:
-    order = list(range(len(rows)))
-    random.Random(seed).shuffle(order)
-    return rows.only(order)
-
-
-def _held_out(rows: Examples, share: float, most: int, seed: int, labels: Labels) -> tuple[Examples, Examples]:
-    """(the rows that remain, those that are held out), both shuffled. All rows with one text are in the same part.
-
-    The same share of every label is held out, but never its only text.
-    """
-    chance = random.Random(seed)
-    one_label = rows.labels if labels.problem == "single_label_classification" else None
-    if isinstance(rows.texts[0], list):
-        one_label = None
-    by_label: dict[str, list[str]] = defaultdict(list)
-    for row, text in enumerate(keys := [_key(rows, row) for row in range(len(rows))]):
-        by_label[one_label[row] if one_label else ""].append(text)
-    share = min(share, most / len(rows))
-    held: set[str] = set()
-    known: set[str] = set()
-    for texts in by_label.values():
-        members = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(members)
-        chance.shuffle(members)
-        held.update(members[: min(max(0, len(members) - 1), int(share * len(members) + chance.random()))])
-    parts = [[row for row, text in enumerate(keys) if (text in held) == wanted] for wanted in (False, True)]
-    remaining, others = (_shuffled(rows.only(part), seed) for part in parts)
-    return remaining, others
-
-
-def _keys(rows: Examples) -> set[str]:
-    return {_key(rows, row) for row in range(len(rows))}
-
-
-def _key(rows: Examples, row: int) -> str:
-    text = rows.texts[row]
-    words = " ".join(text) if isinstance(text, list) else text
-    return words if rows.pairs is None else f"{words}\0{rows.pairs[row]}"
+    return shuffled(rows, seed).first(most)
 
 
 def _warn_of_copies(known: Examples, rows: Examples, known_as: str, name: str, notes: list[str]) -> None:
-    texts = _keys(known)
-    copies = sum(_key(rows, row) in texts for row in range(len(rows)))
+    texts = text_keys(known)
+    copies = sum(text_key(rows, row) in texts for row in range(len(rows)))
     if copies:
         notes.append(
             f"warning: {copies:,} of the {len(rows):,} {name} rows have texts that are also in the {known_as} rows, so "
@@ -212,9 +171,9 @@ def _warn_of_copies(known: Examples, rows: Examples, known_as: str, name: str, n
 
 
 def _warn_of_known_texts(unlabelled: Examples, choice: Examples, test: Examples | None, notes: list[str]) -> None:
-    texts = _keys(unlabelled)
+    texts = text_keys(unlabelled)
     for name, rows in (("that choose", choice), ("to test with", test)):
-        copies = 0 if rows is None else sum(_key(rows, row) in texts for row in range(len(rows)))
+        copies = 0 if rows is None else sum(text_key(rows, row) in texts for row in range(len(rows)))
         if rows is not None and copies:
             notes.append(
                 f"warning: {copies:,} of the {len(rows):,} rows {name} have texts that are also in the unlabelled "

@@ -1,6 +1,6 @@
 """Files on a cluster: the measured runs, and what a billion texts cost by the model of cost."""
 
-from datamux.cluster.cost import billion_table, efficiency_of, measured_table
+from datamux.cluster.cost import ASSUMED, billion_table, efficiency_of, measured_table
 from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import table
 
@@ -25,6 +25,9 @@ def measured_lines(record: Record) -> list[str]:
 
 
 def billion_lines(record: Record | None) -> list[str]:
-    """The table of a billion texts; `record` has the measured efficiency."""
-    how = "measured" if record else "assumed: it is not measured yet"
-    return [f"Efficiency {efficiency_of(record):.0%} ({how}).", "", *table(*billion_table(record))]
+    """The table of a billion texts; `record` has the measured efficiency of one model."""
+    said = f"Efficiency {ASSUMED:.0%} (assumed: it is not measured yet)."
+    if record:
+        model = record["settings"]["model"]
+        said = f"Efficiency of `{model}` {efficiency_of(record):.0%} (measured), of the others {ASSUMED:.0%} (assumed)."
+    return [said, "", *table(*billion_table(record))]
