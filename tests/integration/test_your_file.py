@@ -29,8 +29,8 @@ def test_a_model_that_beats_everything_says_so():
         [quality(1, 0.93), quality(2, 0.92), quality(10, 0.91)], [Rival("TF-IDF", 0.888), Rival("x", 0.2)]
     )
     assert str(verdict).splitlines() == [
-        "accuracy on 1,000 held-out rows: 93.0% at one text per pass, 91.0% at 10 texts per pass. "
-        "For comparison: TF-IDF 88.8%; x 20.0%.",
+        "accuracy on 1,000 held-out rows, which also decided when to stop: "
+        "93.0% at one text per pass, 91.0% at 10 texts per pass. For comparison: TF-IDF 88.8%; x 20.0%.",
         "It is better than all simple ways at every group size up to 10.",
     ]
 
@@ -56,12 +56,16 @@ def test_the_plain_model_is_named_where_it_is_the_better_one():
     assert "; the plain model that was trained first 92.0%." in better
     assert better.endswith("the plain model answers better: runs/x/plain/task/model")
     worse = str(Verdict(ours, rivals, quality(1, 0.88), "runs/x/plain/task/model"))
-    assert worse.endswith("at every group size up to 10.")
+    assert worse.endswith(
+        "at every group size up to 10. At 10 texts per pass the lead over TF-IDF with a linear model is less than a "
+        "standard error on 1,000 rows."
+    )
 
 
 def test_an_error_is_better_when_it_is_smaller():
     verdict = Verdict([quality(1, -0.5, "mse")], [Rival("the mean", -1.25)])
-    assert "mse on 1,000 held-out rows: 0.5 at one text per pass. For comparison: the mean 1.25." in str(verdict)
+    said = "mse on 1,000 held-out rows, which also decided when to stop: 0.5 at one text per pass."
+    assert f"{said} For comparison: the mean 1.25." in str(verdict)
     assert verdict.better_up_to == 1
 
 
@@ -118,7 +122,7 @@ def test_the_command_chooses_its_recipe_by_the_start(tmp_path):
     file = write_sentences(tmp_path / "train.csv", 60, 0)
     start = pretrained(tmp_path / "encoder", file.read_text().splitlines())
     printed = datamux("train", "--train", file, "--start", start, "--print")
-    assert "plain_steps = 500" in printed
+    assert "plain_steps = 800" in printed
     assert "mux_layer = 1" in printed, "half of the two layers"
     assert 'start = "encoder"' in datamux("train", "--train", file, "--print")
     resized = datamux("train", "--train", file, "--set", "model.layers=2", "--print")
@@ -145,7 +149,7 @@ def test_the_verdict_is_printed_first(tmp_path):
     small = ["--set", "model.layers=1", "--set", "model.hidden=32", "--set", "model.vocab_size=200"]
     steps = ["--set", "warmup.steps=5", "--set", "task.steps=20"]
     lines = datamux("train", "--train", file, "-o", tmp_path / "run", *small, *steps).splitlines()
-    verdict = next(number for number, line in enumerate(lines) if line.startswith("accuracy on 40 held-out rows: "))
+    verdict = next(number for number, line in enumerate(lines) if line.startswith("accuracy on 40 held-out rows, "))
     assert lines[verdict + 2].startswith("trained: "), "after the Trainer's own lines, the verdict comes first"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from copy import copy
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from command_line import run
 from datamux.audit.advice import advice_of, chance_of_spread, headline_of, leaks
 from datamux.audit.consistency import consistency, upper_bound
+from datamux.audit.explain import explain_text
 from datamux.audit.leakage import leakage
 from datamux.audit.page import as_html
 from datamux.audit.probe import area_under_curve, probe_scores
@@ -227,6 +229,13 @@ def test_explain_says_how_an_answer_varies(predictor, tmp_path):
     assert len(found[2]["scores"]) + sum(found[2]["others"].values()) == 12
     assert "texts per pass" in run(*words).stdout
     assert run(*words, "-k", "9").returncode == 2
+
+
+def test_explain_refuses_a_model_that_answers_with_numbers(predictor):
+    numbers = copy(predictor)
+    numbers.problem = "regression"
+    with pytest.raises(ValueError, match="answers with a number"):
+        explain_text(numbers, "good film", ["bad film"])
 
 
 def test_explain_takes_a_pair(predictor, tmp_path):

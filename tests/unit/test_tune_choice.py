@@ -78,7 +78,13 @@ def test_three_sentences():
     assert "loses 0.9 points of accuracy (90.0 to 89.1)" in lines[0]
     assert "in 6" in lines[1] or "in 5" in lines[1] or "in 7" in lines[1]
     assert lines[1].endswith("It was chosen among 4 on these very rows, so expect a little more loss on others.")
-    assert lines[2] == "Multiplexing is on the frontier with mixed, torch, 5 per pass (4.0 times, +0.9 points)."
+    assert lines[2] == (
+        "Multiplexing is on the frontier with mixed, torch, 5 per pass "
+        "(4.0 times the throughput, and it loses 0.4 to 1.5 points)."
+    )
+    rival = [replace(one, point=replace(one.point, model="TF-IDF", score=0.95, ratio=9.0)) for one in judged()[:1]]
+    beaten = recommendation(chosen(), judged(), METRIC, ROWS, Wish(), rival)[2]
+    assert beaten.endswith("points; TF-IDF is both faster and better).")
     without = [one for one in judged() if one.point.group_size == 1]
     assert recommendation(chosen(), without, METRIC, ROWS, Wish())[2].startswith("No multiplexed model")
 

@@ -32,6 +32,11 @@ def explain_text(
     predictor: Predictor, text: Any, neighbours: Sequence[Any], *, group_sizes: Sequence[int] = (), groups: int = 200
 ) -> list[Variation]:
     """Ask about `text` in `groups` random groups at each size, in every slot in turn."""
+    if predictor.problem == "regression":
+        raise ValueError(
+            "this model answers with a number, which moves a little in every group; explain counts how often an answer "
+            "stays the same, so it is for models that answer with labels or names: see datamux evaluate for this one"
+        )
     window = predictor.texts.window([text, *neighbours])
     sizes = list(group_sizes) or default_sizes(predictor.num_instances)
     if max(sizes) > len(neighbours) + 1:

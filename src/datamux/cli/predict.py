@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from datamux.cli.options import TextColumns
 from datamux.errors import check_choice
 
 ENGINES = ("local", "ray")
@@ -32,7 +31,13 @@ def predict(
             f"{ON_A_CLUSTER}: a folder for the parts.",
         ),
     ],
-    text: TextColumns = ["text"],
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The column with the text in your file; give it twice for pairs. "
+            "Default: text, or for a model from datamux tune the column that it was tuned on."
+        ),
+    ] = None,
     group_size: Annotated[
         int | None, typer.Option("--group-size", "-k", help="Texts per pass. Default: all slots.")
     ] = None,
@@ -88,7 +93,7 @@ def predict(
         "--format": format,
         "--shard-mb": shard_mb,
     }
-    common = {"text": text, "group_size": group_size, "prefix": prefix, "bf16": bf16}
+    common = {"text": text or _columns_of(model), "group_size": group_size, "prefix": prefix, "bf16": bf16}
     if engine == "local":
         given = [flag for flag, value in only_ray.items() if value is not None]
         if given:
@@ -100,6 +105,14 @@ def predict(
     workers = {"concurrency": concurrency, "num_cpus": 1 if num_cpus is None else num_cpus, "address": address}
     workers |= {"device": device, "memory": memory << 20}
     _predict_on_ray(model, source, output, format or "parquet", shard_mb, quiet, workers, common)
+
+
+def _columns_of(model: str) -> list[str]:
+    """The columns that a model folder knows, or the usual one."""
+    from datamux.inference.preferences import read_preferences
+    from datamux.zoo import find_model
+
+    return list(read_preferences(Path(find_model(model))).columns) or ["text"]
 
 
 def _predict_here(

@@ -1,5 +1,7 @@
 """How a model folder wants to be run: its precision, its group size and its batch size, as `datamux tune` found them.
 
+It also knows the columns with texts of the file that it was made for.
+
 A folder without this file is run as before. Whoever calls a predictor may still choose another group size.
 """
 
@@ -17,6 +19,7 @@ class Preferences:
     bf16: bool = False
     group_size: int | None = None
     positions: int | None = None
+    columns: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -24,4 +27,7 @@ class Preferences:
 
 def read_preferences(folder: Path) -> Preferences:
     file = folder / FILE
-    return Preferences(**json.loads(file.read_text())) if file.is_file() else Preferences()
+    if not file.is_file():
+        return Preferences()
+    found = json.loads(file.read_text())
+    return Preferences(**found | {"columns": tuple(found.get("columns", ()))})

@@ -7,6 +7,7 @@ is the model to use where one text per pass is fast enough.
 
 import json
 from dataclasses import asdict, dataclass
+from math import sqrt
 from pathlib import Path
 
 from datamux.evaluate.evaluate_model import default_sizes, load_rows
@@ -55,7 +56,10 @@ class Verdict:
         rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
         if self.plain is not None:
             rivals += f"; the plain model that was trained first {_shown(self.plain.score, metric)}"
-        return f"{metric} on {rows:,} held-out rows: {scores}. For comparison: {rivals}.\n{self._advice()}"
+        return (
+            f"{metric} on {rows:,} held-out rows, which also decided when to stop: {scores}. "
+            f"For comparison: {rivals}.\n{self._advice()}"
+        )
 
     def _advice(self) -> str:
         return " ".join(filter(None, [self._beside_rivals(), self._beside_plain()]))
@@ -63,13 +67,22 @@ class Verdict:
     def _beside_rivals(self) -> str:
         largest, best = self.better_up_to, self.best_rival
         if largest == self.ours[-1].group_size:
-            return f"It is better than all simple ways at every group size up to {largest}."
+            return f"It is better than all simple ways at every group size up to {largest}.{self._close_call()}"
         name = best.name[0].upper() + best.name[1:]
         advice = f"{name} is as good or better, and is trained in seconds: use that"
         if largest:
             return f"It is better than all simple ways at up to {_per_pass(largest)}. Beyond that: {advice}."
         other = "" if self.pretrained else ", or start from a pretrained encoder (--start minilm)"
         return f"THIS MODEL IS NOT BETTER. {advice}{other}."
+
+    def _close_call(self) -> str:
+        """Says it if the smallest lead over the best rival is no more than chance gives on so few rows."""
+        closest = min(self.ours, key=lambda quality: quality.score)
+        lead = closest.score - self.best_rival.score
+        if closest.metric == "mse" or lead >= sqrt(max(0.0, closest.score * (1 - closest.score)) / closest.rows):
+            return ""
+        close = f"At {_per_pass(closest.group_size)} the lead over {self.best_rival.name} is less than a standard error"
+        return f" {close} on {closest.rows:,} rows."
 
     def _beside_plain(self) -> str:
         """Names the plain model if it is the better one where nothing is mixed."""

@@ -103,7 +103,9 @@ def tenfold_sentence(found: Judged | None) -> str:
     )
 
 
-def recommendation(choice: Choice, judged: Sequence[Judged], metric: Metric, rows: int, wish: Wish) -> list[str]:
+def recommendation(
+    choice: Choice, judged: Sequence[Judged], metric: Metric, rows: int, wish: Wish, rivals: Sequence[Judged] = ()
+) -> list[str]:
     """What to use and how sure that is, in three sentences."""
     best, reference = choice.best, judged[0].point
     lead = f"Use {best.point.name}" if choice.met else f"{choice.why[0].upper()}{choice.why[1:]}: {best.point.name}"
@@ -126,10 +128,10 @@ def recommendation(choice: Choice, judged: Sequence[Judged], metric: Metric, row
     second += f", and it keeps {wish} in {best.chance:.0%} of the {samples}."
     if len(judged) > 2:
         second += f" It was chosen among {len(judged)} on these very rows, so expect a little more loss on others."
-    return [first, second, _about_multiplexing(judged)]
+    return [first, second, _about_multiplexing(judged, rivals)]
 
 
-def _about_multiplexing(judged: Sequence[Judged]) -> str:
+def _about_multiplexing(judged: Sequence[Judged], rivals: Sequence[Judged]) -> str:
     """Where multiplexing ended up, which is what this package is about."""
     mixed = [one for one in judged if one.point.group_size > 1]
     if not mixed:
@@ -139,10 +141,18 @@ def _about_multiplexing(judged: Sequence[Judged]) -> str:
         best = max(mixed, key=lambda one: one.point.score)
         return (
             f"Multiplexing is not on the frontier here: its best, {best.point.name}, scores "
-            f"{100 * best.point.score:.1f} at {best.point.ratio:.1f} times the throughput, and something else is both "
-            "faster and better."
+            f"{100 * best.point.score:.1f} at {best.point.ratio:.1f} times the throughput (it loses "
+            f"{best.drop_low:.1f} to {best.drop_high:.1f} points), and something else is both faster and better."
         )
     names = ", ".join(
-        f"{one.point.name} ({one.point.ratio:.1f} times, {one.point.drop:+.1f} points)" for one in on_frontier
+        f"{one.point.name} ({one.point.ratio:.1f} times the throughput, and it loses {one.drop_low:.1f} to "
+        f"{one.drop_high:.1f} points{_beaten_by(one, rivals)})"
+        for one in on_frontier
     )
     return f"Multiplexing is on the frontier with {names}."
+
+
+def _beaten_by(one: Judged, rivals: Sequence[Judged]) -> str:
+    """Which rival is both better and faster, if one is. Rivals are not on the frontier, which holds our models."""
+    better = [r.point.model for r in rivals if r.point.score >= one.point.score and r.point.ratio >= one.point.ratio]
+    return f"; {better[0]} is both faster and better" if better else ""

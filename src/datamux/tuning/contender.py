@@ -45,7 +45,7 @@ MIXED: Section = {
     "groups": 12,
     "min_rows": 32,
     "learning_rate": 2e-4,
-    "alpha": 0.05,
+    "alpha": 0.0,
     "consistency": 1.0,
     "start_size": 1,
     "elastic": 0.5,

@@ -22,7 +22,13 @@ LEFT_BEHIND = ("tune.json", PREFERENCES, "card.json", "export.json", "gears.json
 
 
 def write_best(
-    out: Path, choice: Choice, judged: Sequence[Judged], exported: Path, card: dict[str, Any], wish: Wish
+    out: Path,
+    choice: Choice,
+    judged: Sequence[Judged],
+    exported: Path,
+    card: dict[str, Any],
+    wish: Wish,
+    columns: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Put the chosen model into `out`, and the other frontier models that meet the wish into `out/gears`."""
     shutil.rmtree(out / GEARS, ignore_errors=True)
@@ -33,7 +39,7 @@ def write_best(
     for place, one in enumerate(kept):
         is_best = one.point.name == choice.best.point.name
         folder = out if is_best else out / GEARS / f"{place}-{one.point.engine}-{one.point.group_size}"
-        _write_model(one, folder, exported)
+        _write_model(one, folder, exported, columns)
         gears.append(
             {
                 "name": one.point.name,
@@ -60,7 +66,7 @@ def _gears(choice: Choice, judged: Sequence[Judged], wish: Wish) -> list[Judged]
     return sorted(kept, key=lambda one: one.point.ratio)
 
 
-def _write_model(one: Judged, folder: Path, exported: Path) -> None:
+def _write_model(one: Judged, folder: Path, exported: Path, columns: Sequence[str]) -> None:
     """Weights, tokenizer and recipe; the exported file if there is one; and how the folder wants to be run."""
     folder.mkdir(parents=True, exist_ok=True)
     source = Path(one.point.folder)
@@ -70,7 +76,7 @@ def _write_model(one: Judged, folder: Path, exported: Path) -> None:
     for file in sorted(files, key=lambda file: file.name == "config.json"):  # last: a folder with it is complete
         _link(file, folder / file.name)
     size, positions = one.point.group_size, one.point.positions
-    Preferences(one.point.engine == "bf16", size if size > 1 else None, positions or None).write(folder)
+    Preferences(one.point.engine == "bf16", size if size > 1 else None, positions or None, tuple(columns)).write(folder)
 
 
 def source_name(folder: Path) -> str:

@@ -17,7 +17,7 @@ STEPS = 2  # that are timed, after one that warms up
 
 
 def seconds_per_step(recipe: Recipe, examples: Examples, labels: Labels, kind: str) -> float:
-    """The median of a few real steps, without the evaluations."""
+    """The quickest of a few real steps, without the evaluations."""
     tokenizer = load_tokenizer(recipe.model.tokenizer or recipe.model.start)
     n = recipe.model.num_instances
     count = max(recipe.task.groups * n, recipe.task.min_rows)

@@ -54,7 +54,9 @@ def find_reference(
         max_tokens = _max_tokens(encoder, data, state, tell)
         model = str(_trained(encoder, data, folder, state, budget, max_tokens, metric, seed, tell))
     if "stop_score" not in about:
-        found = score_predictor(load(model).with_settings(tells_cuts=False), stop_rows, data.labels, metric, 1)
+        found = score_predictor(
+            load(model, device="cpu").with_settings(tells_cuts=False), stop_rows, data.labels, metric, 1
+        )
         about |= {"folder": model, "max_tokens": max_tokens, "stop_score": found.score, "rate": found.rate}
         state.save(reference=about)
         tell(f"the reference: {100 * found.score:.1f}, about {found.rate:,.0f} texts per second")

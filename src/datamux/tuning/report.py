@@ -62,7 +62,7 @@ reach the finals: their scores are on the rows that decide when a training stops
 
 def markdown(record: dict[str, Any]) -> str:
     lines = [f"# {record['task']}: the fastest model that is good enough", "", " ".join(record["recommendation"]), ""]
-    lines += [record["tenfold"], ""]
+    lines += [record["tenfold"], "", "![Score against texts per second](frontier.svg)", ""]
     lines += [record["tested"], ""] if record.get("tested") else []
     lines += ["| " + " | ".join(TITLES) + " |", "|" + "---|" * len(TITLES)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in record["table"]]
@@ -75,7 +75,8 @@ def markdown(record: dict[str, Any]) -> str:
 
 
 def write_report(record: dict[str, Any], folder: Path) -> Path:
-    """Write `report.html` and `report.md`. Returns the first."""
+    """Write `report.html`, and `report.md` with its picture beside it. Returns the first."""
+    (folder / "frontier.svg").write_text(frontier_svg(record), encoding="utf-8")
     (folder / "report.md").write_text(markdown(record), encoding="utf-8")
     file = folder / "report.html"
     file.write_text(html(record), encoding="utf-8")

@@ -48,6 +48,7 @@ OWN_CLASSIFIER = (
 SEARCH, ROWS = "search", "rows"  # folders below that of the best model, and below that of the search
 MEASURING = 0.2  # of the budget, kept for engines and timing
 TIMING = {600: (5, 0.7), 60: (3, 0.2), 0: (2, 0.05)}  # from this budget on: rounds, and seconds of one turn
+LEAST_RIVAL_ROWS, MOST_RIVAL_WORK = 10_000, 2_000_000  # rows, and rows times labels, that scikit-learn learns from
 Tell = Callable[[str], None]
 logger = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ def tune(
     sure: float = 0.5,
     metric: str = "auto",
     token_level: bool = False,
-    families: Sequence[str] = (),
-    engines: Sequence[str] = (),
+    families: str | Sequence[str] = (),
+    engines: str | Sequence[str] = (),
     max_rows: int = 100_000,
     seed: int = 0,
     data_dir: str | None = None,
@@ -98,8 +99,8 @@ def tune(
             wish=Wish(max_drop, min_score, min_speed, sure),
             metric=metric,
             token_level=token_level,
-            families=families,
-            engines=engines,
+            families=(families,) if isinstance(families, str) else families,
+            engines=(engines,) if isinstance(engines, str) else engines,
             max_rows=max_rows,
             seed=seed,
             data_dir=data_dir,
@@ -121,7 +122,7 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
     notes: list[str] = []
     engines = find_engines(settings.engines, notes)
     encoder = find_encoder(settings.encoder)
-    state = State(out, settings.identity())
+    state = State(out, settings.identity() | {"encoder": encoder.called})
     data = prepare(settings, folder / ROWS)  # nothing is noted before the rows were read without a mistake
     metric = find_metric(data.labels, tags=data.tags, asked=settings.metric)
     if is_the_reference(encoder, data):
@@ -130,6 +131,8 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
     if state.resumed:
         tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
     state.save(notes=[])
+    if settings.encoder is None:
+        notes.append(f"the encoder is {encoder.called}, because --encoder names no other")
     for note in (*data.notes, *notes):
         state.note(note, tell)
     with state.ticking():
@@ -172,7 +175,7 @@ def _run(
     choice = choose(ours, settings.wish)
     tenfold = smallest_loss(ours, TENFOLD)
     record = _record(settings, state, subject, data, metric, engines, judged, choice, tenfold)
-    write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish)
+    write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish, _columns(settings))
     test = data.test
     if test is not None:
         wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
@@ -201,8 +204,11 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     """Simple ways to answer, which a user would try. They need scikit-learn."""
     tell("fitting what you could have tried with scikit-learn")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
+    most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
+    if len(data.train) > most:
+        state.note(f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long", tell)
     try:
-        found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=len(data.train))
+        found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=min(most, len(data.train)))
     except Exception as error:  # what was trained must not be lost because a rival fails
         state.note(f"the rivals from scikit-learn were left out: {reason(error)}", tell)
         return []
@@ -222,8 +228,9 @@ def _record(
 ) -> dict[str, Any]:
     """What `tune.json` says at the end."""
     ours = [one for one in judged if one.point.engine != RIVAL]
-    sentences = recommendation(choice, ours, metric, len(data.choice), settings.wish)
-    better = better_rival([one for one in judged if one.point.engine == RIVAL], choice, settings.wish)
+    rivals = [one for one in judged if one.point.engine == RIVAL]
+    sentences = recommendation(choice, ours, metric, len(data.choice), settings.wish, rivals)
+    better = better_rival(rivals, choice, settings.wish)
     return {
         **provenance(),
         "kind": "tune",
@@ -306,6 +313,11 @@ def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:
         "metric": record["metric"],
         "rows": record["choice_rows"],
     }
+
+
+def _columns(settings: Settings) -> tuple[str, ...]:
+    """The columns with the texts of the user's file, so that `datamux predict` need not be told again."""
+    return tuple(settings.text) if settings.train is not None else ()
 
 
 def _readme(record: dict[str, Any]) -> str:

@@ -10,13 +10,16 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from datamux.evaluate.row_scores import Metric
 from datamux.inference.predictor import load
 from datamux.inference.runtime import bf16_is_quick
 from datamux.tasks.examples import Examples
+from datamux.tasks.task import load_unlabelled
 from datamux.train.recipe import Recipe
 from datamux.train.stages import train
 from datamux.tuning.contender import Contender, best_by, recipe_of
@@ -74,9 +77,9 @@ class Search:
     def _ask(self, contenders: Sequence[Contender]) -> None:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
         first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
-        left, seconds = self.deadline - self.state.spent, len(self.data.train) / self.state.data["reference"]["rate"]
+        left, seconds = self.deadline - self.state.spent, self._texts / self.state.data["reference"]["rate"]
         if seconds > MOST_ASKING * left > 0:
-            told = f"the reference's answers to {len(self.data.train):,} rows take about {_time(seconds)} of the budget"
+            told = f"the reference's answers to {self._texts:,} texts take about {_time(seconds)} of the budget"
             self.state.note(f"{told}: a smaller --max-rows or a larger --budget leaves more for the others", self.tell)
         if left > 0:
             ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
@@ -112,7 +115,13 @@ class Search:
 
     def _most_steps(self, contender: Contender, rung: int) -> float:
         """More would not help. The first rungs have a part of it, because others follow."""
-        return contender.epochs * min(1.0, 2.0**rung / 4) * len(self.data.train) / contender.rows_per_step
+        return contender.epochs * min(1.0, 2.0**rung / 4) * self._texts / contender.rows_per_step
+
+    @cached_property
+    def _texts(self) -> int:
+        """How many texts there are to learn from: rows with labels, and texts that only the reference labels."""
+        extra = load_unlabelled(self.data.task, Path(self.unlabelled)) if self.unlabelled else ()
+        return len(self.data.train) + len(extra)
 
     def _train(self, contender: Contender, rung: int, steps: int, most: int, pace: float) -> None:
         steps = self._started.setdefault(_key(contender, rung), steps)  # an interrupted run keeps its steps
@@ -138,7 +147,7 @@ class Search:
         with written_to(self.folder / "training.log"):
             model = train(recipe, self.folder / slug(contender.name) / str(rung), task=self.data.task)
         forget_checkpoints(model.parent)
-        predictor = load(model, bf16=bf16_is_quick()).with_settings(tells_cuts=False)
+        predictor = load(model, device="cpu", bf16=bf16_is_quick()).with_settings(tells_cuts=False)
         looks = []
         for size in contender.sizes:
             found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
@@ -159,9 +168,13 @@ class Search:
         return started
 
     def _pace(self, contender: Contender, rung: int) -> float:
-        """Seconds per step: from the rung before, or from a few steps that are timed now."""
+        """Seconds per step: from the rung before, or from a few steps that are timed now.
+
+        The first rung of a mixed contender begins with small groups, so its steps were shorter than the next ones.
+        """
         before = self._trial(contender, rung - 1)
-        if before and before.get("steps"):
+        grew = rung == 1 and max(contender.sizes) > 1
+        if before and before.get("steps") and not grew:
             return float(before["seconds"] / before["steps"] / SLOWER)
         try:
             recipe = self._recipe(contender, 1)
@@ -225,12 +238,23 @@ class Search:
 
 
 def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of every contender that was trained, the trial of its last rung, the most accurate first."""
+    """Of every contender that was trained, the trial of its last rung, the most accurate first.
+
+    If an earlier rung left a better model, which a new rate can spoil, it is that one.
+    """
     last: dict[str, dict[str, Any]] = {}
     for trial in sorted(trials.values(), key=lambda trial: int(trial["rung"])):
-        if "folder" in trial:
+        if "folder" not in trial:
+            continue
+        before = last.get(trial["name"])
+        if before is None or _mean_score(trial) >= _mean_score(before):
             last[trial["name"]] = trial
     return sorted(last.values(), key=lambda trial: -float(trial["stop_score"]))
+
+
+def _mean_score(trial: dict[str, Any]) -> float:
+    """The mean score over the group sizes."""
+    return fmean(float(look["stop_score"]) for look in looks_of(trial))
 
 
 def looks_of(trial: dict[str, Any]) -> list[dict[str, Any]]:
