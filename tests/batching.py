@@ -44,6 +44,7 @@ class Fake:
         self.complaints: list[str] = []  # of the event loop
         self.failures: Counter[str] = Counter()  # of each text, in how many failing passes it was
         self.hangs: list[float] = []  # when a pass began to hang
+        self.busy: list[tuple[float, float]] = []  # when each pass began and ended
         self.fail_next = 0
         self.seconds = 0.02
         self.tokenising = 0.0  # seconds that each call takes
@@ -69,7 +70,11 @@ class Fake:
             hang, self.hang_next = self.hang_next, False
             if hang:
                 self.hangs.append(asyncio.get_running_loop().time())
-            await asyncio.sleep(HANG if hang else self.seconds)
+            began = asyncio.get_running_loop().time()
+            try:
+                await asyncio.sleep(HANG if hang else self.seconds)
+            finally:
+                self.busy.append((began, asyncio.get_running_loop().time()))
         else:
             await asyncio.sleep(self.tokenising)
         return work(*given)

@@ -25,6 +25,7 @@ N = 3
 # Each multiplexer with one demultiplexer, and each demultiplexer with one multiplexer: the two meet only in the heart.
 PAIRS = [(mux, "gate") for mux in MULTIPLEXERS]
 PAIRS += [("gaussian_hadamard", demux) for demux in DEMULTIPLEXERS if demux != "gate"]
+PAIRS += [("reversible", "reversible")]  # these two share their coupling
 pairs = pytest.mark.parametrize(("mux", "demux"), PAIRS, ids=["+".join(pair) for pair in PAIRS])
 
 

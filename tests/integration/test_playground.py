@@ -315,6 +315,7 @@ def test_the_slider_changes_the_group_size_and_says_what_it_buys(visit, classifi
     assert accuracy in bought
     assert f"{100 * (scores['1'] - scores['20']):.1f} points below one per pass" in bought
     assert f"{per_second[1] / per_second[0]:.1f} times one per pass" in bought
+    assert f"{100 * read_card('sentiment')['flips']['20']:.1f}%" in bought
     spoken = f"20 per pass: Accuracy {accuracy}, {per_second[1]:,.0f} texts per second"
     assert slider.get_attribute("aria-valuetext") == spoken
     found = v.doing(lambda: v.page.keyboard.press("Home"))
@@ -590,7 +591,7 @@ def test_a_model_without_measurements_says_so(visit, classifier):
     service = Service(datamux.load("sentiment"), settings=Settings(port=0, no_keys=True))
     with serving(service) as address:
         v = visit(address)
-        assert v.page.inner_text("#buys").count("unknown") == 2
+        assert v.page.inner_text("#buys").count("unknown") == 3
         assert "came without measurements" in v.page.inner_text("#buys-note")
         v.page.close()  # before the server stops: the page asks it every second
 

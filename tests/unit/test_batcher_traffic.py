@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from batching import GEARS, HANG, LIMITS, Fake, Seen, VirtualLoop
-from datamux.serve.batcher import Batcher, Overloaded, PassFailed, TimedOut, Unavailable
+from datamux.serve.batcher import Batcher, Overloaded, PassFailed, PassReport, TimedOut, Unavailable
 from datamux.serve.gears import Gear, Gearbox
-from datamux.serve.queues import TenantQueues
+from datamux.serve.next_pass import NextPass
+from datamux.serve.queues import Item, TenantQueues
 from datamux.serve.tickets import Ticket
 
 BEFORE_THE_END = 8  # requests; afterwards the server may be shut down, and then there is little left to see
@@ -40,6 +41,19 @@ class Request:
             task.exception()  # asyncio complains about errors that nobody has looked at
 
 
+class Timed(Seen):
+    """Also keeps when each pass began."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self.loop = loop
+        self.begun: list[float] = []
+
+    def passed(self, report: PassReport) -> None:
+        super().passed(report)
+        self.begun.append(self.loop.time() - report.seconds)
+
+
 class Traffic(RuleBasedStateMachine):
     """Every accepted text is answered once with its own answer, or its caller is told; no group has two tenants."""
 
@@ -48,7 +62,7 @@ class Traffic(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
-        self.fake, self.seen = Fake(), Seen()
+        self.fake, self.seen = Fake(), Timed(self.loop)
         self.batcher = Batcher(self.fake, self.gears, LIMITS, observer=self.seen, run=self.fake.run)
         self.requests: list[Request] = []
         self.closed_at = float("inf")
@@ -168,6 +182,7 @@ class Traffic(RuleBasedStateMachine):
         self.no_text_runs_more_than_twice()
         for one in self.requests:
             self.check(one)
+        self.no_text_waits_while_nothing_runs()
         assert self.batcher.waiting == 0
         assert not self.loop.complaints
 
@@ -189,6 +204,13 @@ class Traffic(RuleBasedStateMachine):
         else:
             assert isinstance(problem, PassFailed)
             assert any(self.fake.failures[text] == 2 for text in one.texts), "nothing failed twice"
+
+    def no_text_waits_while_nothing_runs(self) -> None:
+        """Once a text has waited for `max_wait`, it goes in the next pass or waits for others that are running."""
+        for report, began in zip(self.seen.reports, self.seen.begun, strict=True):
+            due = began - max(report.queued) + LIMITS.max_wait
+            running = sum(max(0.0, min(began, end) - max(due, start)) for start, end in self.fake.busy)
+            assert began - due - running < 1e-6, "a text waited though its time had come and nothing ran"
 
     def hung_during(self, one: Request) -> bool:
         return any(one.began - HANG <= hang <= one.finished for hang in self.fake.hangs)
@@ -212,6 +234,7 @@ TestDependentTraffic.settings = usual
 
 
 take, answer, fail, admit = TenantQueues.take, Ticket.answer, Ticket.fail, Batcher._admit
+reason = NextPass._reason
 
 
 def loses_a_text(queues: TenantQueues, *given: Any, **options: Any) -> Any:
@@ -246,6 +269,15 @@ def fails_too_much(ticket: Ticket, place: int, answered: Any) -> None:
     fail(ticket, PassFailed("no reason")) if place == 1 else answer(ticket, place, answered)
 
 
+def waits_too_long(self: NextPass, oldest: Item, now: float, closing: bool) -> tuple[str, float]:
+    return reason(self, oldest, now - 3 * LIMITS.max_wait, closing)
+
+
+def counts_from_the_last_text(self: NextPass, oldest: Item, now: float, closing: bool) -> tuple[str, float]:
+    every = [item for items in self.queues._waiting.values() for item in items if item.alone == oldest.alone]
+    return reason(self, max(every, key=lambda item: item.arrived), now, closing)
+
+
 def refuses_too_much(batcher: Batcher, tenant: str) -> None:
     admit(batcher, tenant)
     if tenant == "b":
@@ -263,6 +295,8 @@ def refuses_too_much(batcher: Batcher, tenant: str) -> None:
         (Traffic, Ticket, "answer", fails_too_much),
         (Traffic, Ticket, "fail", tells_nobody),
         (Traffic, Batcher, "_admit", refuses_too_much),
+        (Traffic, NextPass, "_reason", waits_too_long),
+        (Traffic, NextPass, "_reason", counts_from_the_last_text),
     ],
 )
 def test_the_machine_notices_a_batcher_that_errs(

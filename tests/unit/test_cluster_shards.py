@@ -110,6 +110,29 @@ def test_a_file_can_come_from_any_file_system(tmp_path):
     assert output.names("") == ["_job", "part"]
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_parts_are_published_in_a_bucket(predictor, tmp_path, format):
+    """Input and output are in a file system that is not this machine's; a shard that is done twice leaves one part."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    rows = [{"id": i, "text": MANY[i]} for i in range(20)]
+    source = write(tmp_path / "in.jsonl", [*rows, {"id": 20, "text": 7}])
+    memory.pipe_file(f"/bucket-{format}/in/a.jsonl", source.read_bytes())
+    output = f"memory://bucket-{format}/out"
+    for shard in plan_shards(find_files(f"memory://bucket-{format}/in"), 300) * 2:
+        about = worker(predictor, output, format=format).answer(shard)
+        assert "problem" not in about, about
+    found = []
+    for name in OutputFolder(output).names(""):
+        if name.startswith("part-"):
+            memory.get_file(f"/bucket-{format}/out/{name}", str(tmp_path / name))
+            found += rows_of(tmp_path / name)
+    assert sorted(int(row["id"]) for row in found) == list(range(20))
+    assert all(row["predicted_label"] for row in found)
+    assert OutputFolder(output).names("_errors"), "the row without a text is kept there"
+
+
 @pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv", ".txt"])
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_the_parts_hold_what_the_local_engine_writes(predictor, tmp_path, kind, format):

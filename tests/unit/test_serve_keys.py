@@ -56,6 +56,13 @@ def test_a_change_of_the_file_counts_in_a_running_server(file, monkeypatch):
     assert serving.tenant(key) is None
 
 
+@pytest.mark.parametrize("name", ["anonymous", "everyone", "health check"])
+def test_names_that_mean_something_in_metrics_are_refused(file, name):
+    with pytest.raises(ValueError, match="choose another name"):
+        KeyFile(file).add(name)
+    assert not file.exists()
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 101])
 def test_a_bad_name_is_refused(file, name):
     with pytest.raises(ValueError, match="1 to 100 printable"):

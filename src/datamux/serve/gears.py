@@ -13,8 +13,8 @@ from datamux.errors import check_at_least_one
 
 @dataclass(frozen=True)
 class Gear:
-    """`engine` names what runs the pass, and `group_size` texts share it; `score`, `speed` and `ratio` (its speed
-    against that of the plain model) are for people.
+    """`engine` names what runs the pass, and `group_size` texts share it; `score`, `speed`, `ratio` (its speed
+    against that of the plain model) and `flips` (the share of answers that change with the neighbours) are for people.
 
     `pace` is how many groups it runs while the first gear runs one; it is not 1 where gears are different models.
     `independent`: the groups of a pass have no influence on each other. If they have, a pass holds only one tenant.
@@ -28,6 +28,7 @@ class Gear:
     pace: float = 1.0
     independent: bool = True
     ratio: float | None = None
+    flips: float | None = None
 
 
 class Gearbox:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
+OF_THE_SERVER = ("anonymous", "everyone", "health check")  # tenants without a key, in metrics and logs
 CHECK_EVERY = 1.0  # seconds between two looks at the file
 
 
@@ -39,6 +40,10 @@ class KeyFile:
         """Make a key for the tenant `name` and return it. It cannot be shown again."""
         if not name or not name.isprintable() or len(name) > 100:
             raise ValueError(f"a name must be 1 to 100 printable characters, got {name!r}")
+        if name in OF_THE_SERVER:
+            raise ValueError(
+                f"{name!r} is a name of the server itself; choose another name"
+            )
         keys = self.all()
         if any(key.name == name for key in keys):
             raise ValueError(f"there is a key named {name!r} already; remove it first, or choose another name")

@@ -178,6 +178,7 @@ def choose_gears(capacity: int, card: Card, settings: Settings) -> list[Gear]:
             score=scores.get(size),
             speed=speeds.get(size, {}).get("texts_per_second"),
             ratio=speeds.get(size, {}).get("ratio"),
+            flips=0.0 if size == 1 else card.get("flips", {}).get(str(size)),
         )
         for size in sizes
     ]
@@ -263,4 +264,5 @@ def _told(gear: Gear, best: float | None) -> dict[str, Any]:
         "drop_in_points": drop,
         "texts_per_second": gear.speed,
         "times_plain": gear.ratio,
+        "share_that_flips": gear.flips,
     }

@@ -22,6 +22,7 @@ import psutil
 from locust import FastHttpUser, constant, task
 from locust.env import Environment
 
+from datamux.serve.health import TENANT as HEARTBEAT
 from datamux.serve.load.arithmetic import percentile
 
 REQUESTS = 512  # different requests that are sent again and again
@@ -89,7 +90,7 @@ class Answered:
             return Counter()
         found: Counter[str] = Counter()
         for gear, tenant, texts in ANSWERED.findall(text):
-            if tenant != "health":
+            if tenant != HEARTBEAT:
                 found[gear] += round(float(texts))
         return found
 

@@ -25,7 +25,7 @@ function show() {
   find("size-now").textContent = stop.group_size;
   find("size").setAttribute("aria-valuetext", words(stop));
   find("stops").replaceChildren(...stops.map((each, number) => column(each, number === chosen)));
-  find("buys").replaceChildren(...tile(scoreName(), ...scoreWords(stop)), ...tile("Texts per second", ...speedWords(stop)));
+  find("buys").replaceChildren(...tile(scoreName(), ...scoreWords(stop)), ...tile("Texts per second", ...speedWords(stop)), ...tile("Answers that flip", ...flipWords(stop)));
   find("score-name").textContent = scoreName();
   find("buys-note").textContent = note();
 }
@@ -52,6 +52,12 @@ function speedWords(stop) {
   const first = stops[0];
   if (stop === first || !known(first.speed)) return [whole(stop.speed), "with one text per pass"];
   return [whole(stop.speed), `${(stop.speed / first.speed).toFixed(1)} times one per pass`];
+}
+
+function flipWords(stop) {
+  if (stop.group_size === 1) return ["none", "no neighbours, so nothing to change them"];
+  if (!known(stop.share_that_flips)) return ["unknown", "Nobody has measured it for this model."];
+  return [percent(stop.share_that_flips), "when only their neighbours change"];
 }
 
 function words(stop) {
