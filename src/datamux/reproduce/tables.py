@@ -11,7 +11,7 @@ TITLES = {
     "qnli": "QNLI, a subset of 5,463 rows",
     "mnli": "MNLI, a subset of 9,815 rows",
     "banking77": "banking77, test",
-    "your-file": "A file of your own, from scratch: banking77 (77 labels) and WNUT-17 (tags), test",
+    "your-file": "A file of your own: banking77 (77 labels) and WNUT-17 (tags), test",
     "retrieval": "Retrieval on held-out Wikipedia",
     "mini-retrieval": "Mini scale: retrieval on held-out Wikipedia",
     "mini-sst2": "Mini scale: SST-2, validation and test together",
