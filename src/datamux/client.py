@@ -76,11 +76,18 @@ class Client:
             self._info = self._send("GET", "/info")
         return self._info
 
-    def __call__(self, texts: Any, *, top_k: int = 1, mux: bool = True) -> Any:
+    def __call__(self, texts: Any, group_size: int | None = None, *, top_k: int = 1, mux: bool = True) -> Any:
         """Answers in input order: a list for a list, an iterator for a generator; one text gets its answer.
 
-        `mux=False`: no text shares a pass with any other, so no answer depends on other texts.
+        `mux=False`, or a `group_size` of 1: no text shares a pass with any other, so no answer depends on other texts.
+        Otherwise the server decides by its load how many texts share a pass.
         """
+        if group_size not in (None, 1):
+            raise ValueError(
+                f"group_size must be 1 or left out, got {group_size}: the server decides how many texts share a pass "
+                "(datamux serve --gears)"
+            )
+        mux = mux and group_size is None
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
         if isinstance(texts, str | dict):

@@ -12,6 +12,7 @@ TEXTS = (
         for data, suffix, splits in (
             ("banking77", ".csv", ("train", "test")),
             ("wnut17", ".jsonl", ("train", "test")),
+            ("conll2003", ".jsonl", ("train", "test")),
             ("qqp", ".jsonl", ("train", "validation")),
         )
         for split in splits
