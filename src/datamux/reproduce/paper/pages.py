@@ -157,8 +157,8 @@ def _error_of_widths() -> str:
     if not errors:
         return ""
     return (
-        f" On our CPU the model is {median(errors):.0%} off in the median for plain networks of other widths, which are "
-        "the rival here."
+        f" On our CPU the model is {median(errors):.0%} off in the median for plain networks of other widths, which "
+        "are the rival here."
     )
 
 
