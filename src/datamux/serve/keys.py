@@ -41,9 +41,7 @@ class KeyFile:
         if not name or not name.isprintable() or len(name) > 100:
             raise ValueError(f"a name must be 1 to 100 printable characters, got {name!r}")
         if name in OF_THE_SERVER:
-            raise ValueError(
-                f"{name!r} is a name of the server itself; choose another name"
-            )
+            raise ValueError(f"{name!r} is a name of the server itself; choose another name")
         keys = self.all()
         if any(key.name == name for key in keys):
             raise ValueError(f"there is a key named {name!r} already; remove it first, or choose another name")
