@@ -84,7 +84,11 @@ RUN = {"bf16": False, "save_steps": 1000, "eval_steps": 1000}
 
 
 def test_a_teacher_with_other_word_pieces_teaches_a_tagger(tmp_path):
-    task = task_from_files({"train": write_tags(tmp_path / "tags.jsonl", 300, 0)}, ["tokens"], "tags")
+    files = {
+        "train": write_tags(tmp_path / "tags.jsonl", 300, 0),
+        "validation": write_tags(tmp_path / "v.jsonl", 30, 1),
+    }
+    task = task_from_files(files, ["tokens"], "tags")
     plain = {"model": SIZES | {"vocab_size": 200}, "task": {"steps": 100, "alpha": 0.0, "learning_rate": 1e-2}}
     teacher = train(parse_recipe(plain | {"run": RUN | {"plain": True}}), tmp_path / "plain", task=task)
     # 26 letters and a few more: the student reads most words letter by letter
@@ -96,8 +100,7 @@ def test_a_teacher_with_other_word_pieces_teaches_a_tagger(tmp_path):
     (kept,) = teacher.glob("teacher-logits-*.pt")
     logits = torch.load(kept)
     tokenizer = tf.AutoTokenizer.from_pretrained(tmp_path / "student/task/model")
-    sentence = next(iter(task.files.values())).read_text().splitlines()[1]  # the first of ten is held out
-    words = json.loads(sentence)["tokens"]
+    words = json.loads(files["train"].read_text().splitlines()[0])["tokens"]  # the rows keep the order of the file
     pieces = tokenizer(words, is_split_into_words=True)
     assert len(pieces["input_ids"]) > len(words) + 2
     before = None
