@@ -136,10 +136,13 @@ def write_rows(folder: Path) -> None:
     lines = "".join(f"{text} {number},{label}\n" for number, (text, label) in enumerate(texts * 3))
     for name in ("reviews.csv", "held-out.csv", "new.csv"):
         (folder / name).write_text(f"review,verdict\n{lines}")
-    words, tags = ["anna", "lives", "in", "paris"], ["B-PER", "O", "O", "B-LOC"]
+    names, places, tags = ("anna", "ben", "carla", "dora"), ("paris", "rome", "oslo"), ["B-PER", "O", "O", "B-LOC"]
+    sentences = [[name, "lives", "in", place] for name in names for place in places] * 2
     for name in ("names.jsonl", "held-out.jsonl"):
-        (folder / name).write_text((json.dumps({"tokens": words, "ner_tags": tags}) + "\n") * 24)
-    (folder / "names.csv").write_text("tokens,ner_tags\n" + f"{' '.join(words)},{' '.join(tags)}\n" * 24)
+        rows = (json.dumps({"tokens": words, "ner_tags": tags}) for words in sentences)
+        (folder / name).write_text("\n".join(rows) + "\n")
+    rows = (f"{' '.join(words)},{' '.join(tags)}\n" for words in sentences)
+    (folder / "names.csv").write_text("tokens,ner_tags\n" + "".join(rows))
     (folder / "notes.txt").write_text("anna lives in paris\nthe film was good\n")
     corpus = "".join(f"{text} and {other}\n" for text, _ in texts for other, _ in texts)
     (folder / "corpus.txt").write_text(corpus)

@@ -60,6 +60,8 @@ def fit_rivals(train: Examples, labels: Labels, *, encoder: str = "", most_rows:
     some = _sample(train, most_rows)
     known = np.asarray(some.encoded_labels(labels))
     found = [FittedRival(_constant_name(labels), lambda rows: _constant(known, len(rows), labels))]
+    if labels.problem == "single_label_classification" and len(np.unique(known)) < 2:
+        return found  # so few texts that one label has them all: there is nothing to separate
     found.append(_linear_rival("TF-IDF with a linear model", _tfidf(_joined(some)), some, known, labels))
     if encoder:
         fewer = _sample(some, MOST_ROWS)

@@ -4,6 +4,7 @@ from datamux.errors import unknown_name
 from datamux.reproduce.catalogue.ablations import ABLATIONS
 from datamux.reproduce.catalogue.control import CONTROL
 from datamux.reproduce.catalogue.distilled import DISTILLED
+from datamux.reproduce.catalogue.encoder import ENCODER
 from datamux.reproduce.catalogue.frontiers import FRONTIERS
 from datamux.reproduce.catalogue.mini import MINI
 from datamux.reproduce.catalogue.packaged import PACKAGED
@@ -18,7 +19,7 @@ from datamux.reproduce.catalogue.your_file import YOUR_FILE
 from datamux.reproduce.experiment import Experiment
 from datamux.reproduce.images.catalogue import MNIST
 
-TRAINED = (MINI, PAPER, MNIST, SCRATCH, PRETRAINED, DISTILLED, YOUR_FILE, SUCCESSORS, ABLATIONS)
+TRAINED = (MINI, PAPER, MNIST, SCRATCH, PRETRAINED, DISTILLED, ENCODER, YOUR_FILE, SUCCESSORS, ABLATIONS)
 AREAS = (*TRAINED, CONTROL, FRONTIERS, PACKAGED, SPEED, TEXTS, TUNE)
 EXPERIMENTS: dict[str, Experiment] = {experiment.id: experiment for area in AREAS for experiment in area}
 # What the experiments of a figure are about.
