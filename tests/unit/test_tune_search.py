@@ -1,0 +1,66 @@
+"""How a search shares its time: the pace of a step, equal shares, and a fair start."""
+
+import random
+from argparse import Namespace
+from statistics import fmean
+
+import pytest
+import torch
+from torch import nn
+
+from datamux.hub.loading import load_tokenizer
+from datamux.tasks.examples import Examples
+from datamux.tasks.labels import find_labels
+from datamux.tasks.rows import encode_examples
+from datamux.train.recipe import parse_recipe
+from datamux.train.trainer import SimilarLengths
+from datamux.tuning import pace
+from tuning import write_encoder
+
+
+class Recorder(nn.Module):
+    """A model that only remembers the shapes of its batches, and at which group sizes they came."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.seen = nn.Parameter(torch.zeros(1)), []
+
+    def forward(self, input_ids, group_size, **more):
+        self.seen.append((*input_ids.shape, group_size))
+        return Namespace(loss=self.weight.sum())
+
+
+def skewed(count):
+    """Most texts are short, and a few are long."""
+    chance = random.Random(0)
+    texts = [" ".join(["film"] * (chance.randint(25, 30) if chance.random() < 0.1 else 4)) for _ in range(count)]
+    return Examples(texts, labels=["a", "b"] * (count // 2))
+
+
+def recorded(tmp_path, monkeypatch, **sections):
+    model, labels = Recorder(), find_labels(["a", "b"])
+    monkeypatch.setattr(pace, "build", lambda *args, **options: model)
+    start = write_encoder(tmp_path)
+    recipe = parse_recipe({"model": {"start": start, "max_tokens": 40} | sections["model"], "task": sections["task"]})
+    examples = skewed(1000)
+    assert pace.seconds_per_step(recipe, examples, labels, "sequence") > 0
+    return model.seen, encode_examples(examples, labels, load_tokenizer(start), 40)
+
+
+def test_the_pace_is_that_of_batches_of_similar_length(tmp_path, monkeypatch):
+    seen, rows = recorded(tmp_path, monkeypatch, model={"num_instances": 1}, task={"groups": 16, "min_rows": 16})
+    order = torch.tensor(list(SimilarLengths(rows, 16, seed=0, noise=0.2)))
+    in_training = fmean(float((rows.ends - rows.starts)[some].max()) for some in order.split(16))
+    timed = [width for _, width, _ in seen[1:]]
+    assert fmean(timed) == pytest.approx(in_training, rel=0.5)
+    assert fmean(timed) < 12, "a batch at random is as wide as its longest text"
+
+
+def test_the_pace_of_a_mixed_training_is_that_of_the_sizes_it_draws(tmp_path, monkeypatch):
+    task = {"groups": 4, "min_rows": 8, "elastic": 0.5, "start_size": 1}
+    seen, _ = recorded(tmp_path, monkeypatch, model={"num_instances": 9}, task=task)
+    assert {(rows, size) for rows, _, size in seen} == {(36, 9), (12, 3)}
+    small = parse_recipe({"model": {"num_instances": 9}, "task": task})
+    assert pace._sizes(small) == {9: 0.25, 3: 0.75}
+    grown = parse_recipe({"model": {"num_instances": 9}, "task": task | {"start_size": "capacity"}})
+    assert pace._sizes(grown) == {9: 0.5, 3: 0.5}
