@@ -14,7 +14,8 @@ from datamux.tasks.labels import find_labels
 from datamux.tasks.rows import encode_examples
 from datamux.train.recipe import parse_recipe
 from datamux.train.trainer import SimilarLengths
-from datamux.tuning import pace
+from datamux.tuning import pace, search
+from datamux.tuning.contender import PLAIN, PLAIN_MODEL, Contender
 from tuning import write_encoder
 
 
@@ -64,3 +65,57 @@ def test_the_pace_of_a_mixed_training_is_that_of_the_sizes_it_draws(tmp_path, mo
     assert pace._sizes(small) == {9: 0.25, 3: 0.75}
     grown = parse_recipe({"model": {"num_instances": 9}, "task": task | {"start_size": "capacity"}})
     assert pace._sizes(grown) == {9: 0.5, 3: 0.5}
+
+
+def searching(**given) -> search.Search:
+    return search.Search(**dict.fromkeys(search.Search.__dataclass_fields__) | given)
+
+
+class Clock:
+    """The state of a search, whose time passes only when a training says so."""
+
+    def __init__(self):
+        self.spent, self.data, self.notes = 0.0, {"trials": {}}, []
+
+    def note(self, text, tell, **options):
+        self.notes.append(text)
+
+    def save(self, **more):
+        self.data |= more
+
+
+def raced(monkeypatch, paces, seconds, slower=1.0, rows=10**6, epochs=12.0, rung=0, families=None):
+    """(seconds that each contender trained, the search): each step takes `slower` times as long as it was timed."""
+    clock, took = Clock(), {}
+    contenders = [Contender(name, (families or {}).get(name, name), PLAIN_MODEL, PLAIN, epochs=epochs) for name in paces]
+
+    def train(self, contender, rung, steps, most, pace):
+        took[contender.name] = steps * paces[contender.name] * search.SLOWER * slower
+        clock.spent += took[contender.name]
+
+    monkeypatch.setattr(search.Search, "_train", train)
+    monkeypatch.setattr(search.Search, "_pace", lambda self, contender, rung: paces[contender.name])
+    found = searching(state=clock, deadline=seconds, tell=lambda text: None)
+    found._texts = rows
+    found._rung(contenders, rung, seconds)
+    return took, found
+
+
+def test_all_contenders_have_the_same_time(monkeypatch):
+    took, _ = raced(monkeypatch, {"slow": 0.5, "quick": 0.05, "middle": 0.1}, 3000.0)
+    assert all(seconds == pytest.approx(1000.0, rel=0.01) for seconds in took.values())
+
+
+def test_time_that_one_does_not_need_is_shared_evenly(monkeypatch):
+    """Also if a training is quicker than its pace: the last one gains nothing by coming last."""
+    wanted = {"a": 100.0, "b": 5000.0, "c": 9000.0}
+    assert search.equal_shares(wanted, 3000.0) == {"a": 100.0, "b": 1450.0, "c": 1450.0}
+    assert search.equal_shares(wanted, 99_999.0) == wanted
+    took, _ = raced(monkeypatch, {"slow": 0.5, "quick": 0.05, "middle": 0.1}, 3000.0, slower=0.5)
+    assert all(seconds == pytest.approx(500.0, rel=0.01) for seconds in took.values())
+
+
+def test_if_trainings_are_late_all_that_follow_lose_alike(monkeypatch):
+    took, found = raced(monkeypatch, {"slow": 0.5, "quick": 0.05, "middle": 0.1}, 3000.0, slower=1.2)
+    assert found.state.spent <= 3000.0 * 1.2
+    assert min(took.values()) > 700

@@ -8,7 +8,7 @@ training is written to the state at once; an interrupted one continues from its 
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -98,20 +98,27 @@ class Search:
         )
 
     def _rung(self, entrants: Sequence[Contender], rung: int, seconds: float) -> None:
+        """Train all of them for equal times; what one does not need is shared evenly by the others."""
         waiting = [contender for contender in entrants if not self._done(contender, rung)]
-        ends = min(self.deadline, self.state.spent + seconds)
-        paces = {} if seconds <= 0 else {contender.name: self._pace(contender, rung) for contender in waiting}
-        if paces:
-            waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
-            waiting.sort(key=lambda contender: paces[contender.name])
+        if seconds <= 0:
+            for contender in waiting:
+                self._skip(contender, rung)
+            return
+        began = self.state.spent
+        paces = {contender.name: self._pace(contender, rung) * SLOWER for contender in waiting}
+        waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
+        seconds -= self.state.spent - began
+        most = {c.name: int(max(self._most_steps(c, rung), 10 * LEAST_STEPS)) for c in waiting}
+        times = equal_shares({name: steps * paces[name] for name, steps in most.items()}, seconds)
+        waiting.sort(key=lambda contender: times[contender.name])
         for place, contender in enumerate(waiting):
-            left = ends - self.state.spent
-            most = int(max(self._most_steps(contender, rung), 10 * LEAST_STEPS))
-            steps = min(most, int(left / (len(waiting) - place) / (paces[contender.name] * SLOWER))) if paces else 0
+            name, planned = contender.name, sum(times[other.name] for other in waiting[place:])
+            late = min(1.0, max(0.0, self.deadline - self.state.spent) / planned) if planned > 0 else 0.0
+            steps = min(most[name], int(times[name] * late / paces[name]))
             if self.state.spent >= self.deadline or (rung and steps < LEAST_STEPS):
                 self._skip(contender, rung)
                 continue
-            self._train(contender, rung, max(LEAST_STEPS, steps), most, paces[contender.name])
+            self._train(contender, rung, max(LEAST_STEPS, steps), most[name], paces[name])
 
     def _most_steps(self, contender: Contender, rung: int) -> float:
         """More would not help. The first rungs have a part of it, because others follow."""
@@ -128,7 +135,7 @@ class Search:
         self.state.save()
         left = max(0.0, self.deadline - self.state.spent)
         self.tell(
-            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace * SLOWER)}; "
+            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace)}; "
             f"{_time(left)} left for training"
         )
         try:
@@ -177,7 +184,7 @@ class Search:
         if before and before.get("steps") and not grew:
             return float(before["seconds"] / before["steps"] / SLOWER)
         try:
-            recipe = self._recipe(contender, 1)
+            recipe = self._recipe(contender, 1, rung)
             return seconds_per_step(recipe, self.data.train, self.data.labels, self.data.task.kind)
         except Exception as error:  # a contender that cannot be built is named, and left out
             self._leave_out(contender, rung, error)
@@ -235,6 +242,15 @@ class Search:
         if rung == 0 and not self._done(contender, rung):
             self._note(contender, rung, failed="no time was left", skipped=True)
             self.tell(f"{contender.name}: no time was left for it; give a larger --budget")
+
+
+def equal_shares(wanted: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """How much time each of them gets: the same for all, except for those that want less."""
+    shares: dict[str, float] = {}
+    for name in sorted(wanted, key=lambda name: wanted[name]):
+        left = max(0.0, seconds - sum(shares.values()))
+        shares[name] = min(wanted[name], left / (len(wanted) - len(shares)))
+    return shares
 
 
 def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
