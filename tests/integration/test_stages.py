@@ -107,11 +107,11 @@ def test_a_model_that_goes_on_keeps_its_own_head(tmp_path, sentences, plain, ins
     """A round that changes no weight leaves all answers as they were, whoever the teacher is."""
     task = task_from_files(sentences, ["text"], "label")
     model = {"num_instances": instances, "start": str(plain)}
-    model |= {"multiplexer": "identity", "multiplexer_options": {}, "demultiplexer": "identity"} if instances == 1 else {}
-    teaching = {"teacher": str(plain), "distill_logits": 0.5, "alpha": 0.0, "groups": 8}
-    own = train(
-        recipe(model=model, task=teaching | {"steps": 10, "learning_rate": 1e-2}), tmp_path / "own", task=task
+    model |= (
+        {"multiplexer": "identity", "multiplexer_options": {}, "demultiplexer": "identity"} if instances == 1 else {}
     )
+    teaching = {"teacher": str(plain), "distill_logits": 0.5, "alpha": 0.0, "groups": 8}
+    own = train(recipe(model=model, task=teaching | {"steps": 10, "learning_rate": 1e-2}), tmp_path / "own", task=task)
     still = teaching | {"steps": 1, "learning_rate": 0.0}
     again = train(recipe(model=model | {"start": str(own)}, task=still), tmp_path / "again", task=task)
     first, second, teacher = (load_model(str(folder)).state_dict() for folder in (own, again, plain))

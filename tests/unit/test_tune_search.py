@@ -87,7 +87,9 @@ class Clock:
 def raced(monkeypatch, paces, seconds, slower=1.0, rows=10**6, epochs=12.0, rung=0, families=None):
     """(seconds that each contender trained, the search): each step takes `slower` times as long as it was timed."""
     clock, took = Clock(), {}
-    contenders = [Contender(name, (families or {}).get(name, name), PLAIN_MODEL, PLAIN, epochs=epochs) for name in paces]
+    contenders = [
+        Contender(name, (families or {}).get(name, name), PLAIN_MODEL, PLAIN, epochs=epochs) for name in paces
+    ]
 
     def train(self, contender, rung, steps, most, pace):
         took[contender.name] = steps * paces[contender.name] * search.SLOWER * slower
@@ -109,8 +111,11 @@ def test_all_contenders_have_the_same_time(monkeypatch):
 def test_time_that_one_does_not_need_is_shared_evenly(monkeypatch):
     """Also if a training is quicker than its pace: the last one gains nothing by coming last."""
     wanted = {"a": 100.0, "b": 5000.0, "c": 9000.0}
-    assert search.equal_shares(wanted, 3000.0) == {"a": 100.0, "b": 1450.0, "c": 1450.0}
-    assert search.equal_shares(wanted, 99_999.0) == wanted
+    assert search.equal_shares(wanted, 3000.0, {}) == pytest.approx({"a": 100.0, "b": 1450.0, "c": 1450.0})
+    assert search.equal_shares(wanted, 99_999.0, {}) == wanted
+    assert search.equal_shares(wanted, 3000.0, {"c": 2000.0}) == pytest.approx({"a": 100.0, "b": 900.0, "c": 2000.0})
+    assert search.equal_shares(wanted, 1000.0, {"c": 2000.0}) == pytest.approx({"a": 0.0, "b": 0.0, "c": 1000.0})
+    assert search.equal_shares(wanted, -5.0, {}) == {"a": 0.0, "b": 0.0, "c": 0.0}
     took, _ = raced(monkeypatch, {"slow": 0.5, "quick": 0.05, "middle": 0.1}, 3000.0, slower=0.5)
     assert all(seconds == pytest.approx(500.0, rel=0.01) for seconds in took.values())
 
@@ -119,3 +124,27 @@ def test_if_trainings_are_late_all_that_follow_lose_alike(monkeypatch):
     took, found = raced(monkeypatch, {"slow": 0.5, "quick": 0.05, "middle": 0.1}, 3000.0, slower=1.2)
     assert found.state.spent <= 3000.0 * 1.2
     assert min(took.values()) > 700
+
+
+def test_a_first_round_has_at_least_a_hundred_steps(monkeypatch):
+    took, found = raced(monkeypatch, {"slow": 2.0, "quick": 0.01, "middle": 0.01}, 400.0)
+    assert took["slow"] == pytest.approx(search.FAIR_START * 2.0 * search.SLOWER)
+    assert took["quick"] == pytest.approx(took["middle"]) == pytest.approx(70.0, rel=0.01)
+    assert found.state.notes == []
+    later, _ = raced(monkeypatch, {"slow": 2.0, "quick": 0.01, "middle": 0.01}, 400.0, rung=1)
+    assert later["slow"] == pytest.approx(400.0 / 3, rel=0.02), "later rounds share the time evenly"
+
+
+def test_without_time_for_a_fair_start_fewer_of_a_family_take_part(monkeypatch):
+    paces = {"4 layers": 2.0, "2 layers": 1.0, "1 layer": 0.5, "mixed": 3.0, "words": 0.01}
+    families = {name: "cut" for name in paces if "layer" in name}
+    took, found = raced(monkeypatch, paces, 600.0, families=families)
+    assert took.keys() == {"2 layers", "1 layer", "mixed", "words"}
+    assert all(seconds >= 99 * search.SLOWER * paces[name] for name, seconds in took.items())
+    (note,) = found.state.notes
+    assert "only to 4 of 5 contenders, so these did not take part: 4 layers" in note
+    trial = found.state.data["trials"]["4 layers #0"]
+    assert trial["failed"] == "no time for a fair start"
+    assert not found._done(Contender("4 layers", "cut", {}), 0), "a larger budget trains it"
+    few, _ = raced(monkeypatch, paces, 90.0, families=families)
+    assert few.keys() == {"1 layer", "mixed", "words"}, "one of every family is left"

@@ -296,7 +296,8 @@ def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[
             continue
         about = {"name": f"{trial['name']}, round {trial['rung'] + 1}", "family": trial["family"], **plain}
         if "failed" in trial:
-            rows.append(about | {"failed": trial["failed"], "skipped": trial.get("skipped", False)})
+            skipped = trial.get("skipped", False) and not trial.get("spared", False)
+            rows.append(about | {"failed": trial["failed"], "skipped": skipped})
         else:
             score = trial["stop_score"]
             rows.append(

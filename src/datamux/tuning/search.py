@@ -1,13 +1,14 @@
 """Successive halving within a time budget: all contenders briefly, then the promising ones for longer.
 
-A contender goes on from its own model of the rung before, so no training is wasted. Every contender runs the first
-rung, and the best of every family runs the second, so no family is dropped before it had a fair start. Each finished
+A contender goes on from its own model of the rung before, so no training is wasted. Every family runs the first rung,
+with as many of its contenders as the time gives a fair start, and its best runs the second. Each finished
 training is written to the state at once; an interrupted one continues from its last checkpoint.
 """
 
 import json
 import math
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,7 @@ SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
 ANOTHER = 0.15  # if this share of the time is left after the last rung, another one follows
 MOST_ASKING = 0.3  # of the time that is left: more for the reference's answers is worth a word
 LEAST_STEPS = 20  # fewer steps say nothing about a contender
+FAIR_START = 100  # steps of the first rung; if there is no time for them, fewer contenders of a family take part
 PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
 SLOWER = 1.3  # evaluations and the teacher's answers make a training longer than its steps
 
@@ -109,7 +111,9 @@ class Search:
         waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
         seconds -= self.state.spent - began
         most = {c.name: int(max(self._most_steps(c, rung), 10 * LEAST_STEPS)) for c in waiting}
-        times = equal_shares({name: steps * paces[name] for name, steps in most.items()}, seconds)
+        waiting = waiting if rung else self._with_fair_start(waiting, paces, seconds)
+        wanted = {c.name: most[c.name] * paces[c.name] for c in waiting}
+        times = equal_shares(wanted, seconds, {} if rung else {c.name: FAIR_START * paces[c.name] for c in waiting})
         waiting.sort(key=lambda contender: times[contender.name])
         for place, contender in enumerate(waiting):
             name, planned = contender.name, sum(times[other.name] for other in waiting[place:])
@@ -119,6 +123,27 @@ class Search:
                 self._skip(contender, rung)
                 continue
             self._train(contender, rung, max(LEAST_STEPS, steps), most[name], paces[name])
+
+    def _with_fair_start(self, contenders: list[Contender], paces: dict[str, float], seconds: float) -> list[Contender]:
+        """All of them, or if the time is too short for a fair start of all, without the costliest of large families."""
+        kept = list(contenders)
+        while FAIR_START * sum(paces[contender.name] for contender in kept) > seconds:
+            families = Counter(contender.family for contender in kept)
+            several = [c for c in kept if families[c.family] > 1 and _key(c, 0) not in self._started]
+            if not several:
+                break
+            kept.remove(max(several, key=lambda contender: paces[contender.name]))
+        out = [contender for contender in contenders if contender not in kept]
+        for contender in out:
+            self._note(contender, 0, failed="no time for a fair start", skipped=True, spared=True)
+        if out:
+            names = ", ".join(contender.name for contender in out)
+            self.state.note(
+                f"the budget gives a fair start of {FAIR_START} steps only to {len(kept)} of {len(contenders)} "
+                f"contenders, so these did not take part: {names}; a larger --budget trains them too",
+                self.tell,
+            )
+        return kept
 
     def _most_steps(self, contender: Contender, rung: int) -> float:
         """More would not help. The first rungs have a part of it, because others follow."""
@@ -239,18 +264,27 @@ class Search:
         self.state.save()
 
     def _skip(self, contender: Contender, rung: int) -> None:
-        if rung == 0 and not self._done(contender, rung):
+        if rung == 0 and self._trial(contender, rung) is None:
             self._note(contender, rung, failed="no time was left", skipped=True)
             self.tell(f"{contender.name}: no time was left for it; give a larger --budget")
 
 
-def equal_shares(wanted: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """How much time each of them gets: the same for all, except for those that want less."""
-    shares: dict[str, float] = {}
-    for name in sorted(wanted, key=lambda name: wanted[name]):
-        left = max(0.0, seconds - sum(shares.values()))
-        shares[name] = min(wanted[name], left / (len(wanted) - len(shares)))
-    return shares
+def equal_shares(wanted: Mapping[str, float], seconds: float, least: Mapping[str, float]) -> dict[str, float]:
+    """How much time each of them gets: the same for all, but not more than it wants, and not less than its `least`.
+
+    If there is not enough time for that, all lose the same part of it.
+    """
+
+    def shares_at(level: float) -> dict[str, float]:
+        return {name: min(want, max(level, least.get(name, 0.0))) for name, want in wanted.items()}
+
+    low, high = 0.0, max(0.0, seconds)
+    for _ in range(50):  # by halves to the level at which the shares take all the time
+        level = (low + high) / 2
+        low, high = (level, high) if sum(shares_at(level).values()) <= seconds else (low, level)
+    shares = shares_at(low)
+    part = min(1.0, max(0.0, seconds) / sum(shares.values())) if any(shares.values()) else 1.0
+    return {name: share * part for name, share in shares.items()}
 
 
 def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
