@@ -70,10 +70,48 @@ def test_out_of_time_every_model_still_has_the_first_engine(monkeypatch, spent, 
     state.data["trials"] = {"fast": trial("fast", (1, 90, 900)), "slow": trial("slow", (1, 80, 50))}
     monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
     given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    given["wish"] = Wish()
     Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
     assert {("reference", "torch"), ("reference", "int8"), ("fast", "torch")} <= set(scored)
     assert (("fast", "int8") in scored) is not late
     assert state.notes == ["no time was left to measure on int8: fast; give a larger --budget"] * late
+
+
+@pytest.mark.parametrize(
+    ("wish", "budget", "exported"),
+    [
+        (Wish(), 1000.0, ["good", "near", "bad"]),
+        (Wish(), 120.0, ["good", "near"]),
+        (Wish(max_drop=0.1), 120.0, ["good", "near"]),
+        (Wish(max_drop=20), 120.0, ["good", "near", "bad"]),
+        (Wish(min_score=79), 120.0, ["good", "near", "bad"]),
+        (Wish(min_score=89), 120.0, ["good", "near"]),
+        (Wish(min_speed=100), 120.0, ["good", "near", "bad"]),
+    ],
+)
+def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish, budget, exported):
+    """The reference is always measured, and never fewer than two models."""
+    state, scored = _State(50.0), []
+    rates = {"good": (90, 100), "near": (87.5, 300), "bad": (80, 900)}
+    state.data["trials"] = {name: trial(name, (1, score, rate)) for name, (score, rate) in rates.items()}
+    scores = {"reference": 0.9, "good": 0.9, "near": 0.875, "bad": 0.8}
+
+    def score(self, model, engine):
+        scored.append((model["name"], engine))
+        about = {"model": model["name"], "engine": engine, "score": scores[model["name"]], "seconds": 10.0}
+        state.data["measured"][f"{model['name']}, {engine}"] = about | {"folder": "", "group_size": 1}
+
+    monkeypatch.setattr(Finals, "_score", score)
+    monkeypatch.setattr(Finals, "_forget_old", lambda self, folders: None)
+    given = {"state": state, "budget": budget, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given | {"wish": wish})
+    finals._score_models()
+    assert {name for name, engine in scored if engine == "int8"} == {"reference", *exported}
+    assert {name for name, engine in scored if engine == "torch"} == scores.keys()
+    assert len(state.notes) == (len(exported) < 3)
+    assert finals.engines_of_contenders() == ["torch", "int8"]
+    state.data["measured"] = {name: one for name, one in state.data["measured"].items() if "reference" in name}
+    assert finals.engines_of_contenders() == [], "the reference alone is no contender"
 
 
 def test_what_was_trained_further_is_measured_again():

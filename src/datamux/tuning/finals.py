@@ -16,7 +16,7 @@ from datamux.inference.predictor import Predictor
 from datamux.tasks.examples import Examples
 from datamux.train.simple_rivals import FittedRival
 from datamux.tuning.data import Data
-from datamux.tuning.engines import on_engine
+from datamux.tuning.engines import NEEDS, on_engine
 from datamux.tuning.keep import source_name
 from datamux.tuning.measure import (
     GROUPINGS,
@@ -29,6 +29,7 @@ from datamux.tuning.measure import (
     timed_rival,
 )
 from datamux.tuning.search import last_trials, looks_of, reason, slug
+from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
 
@@ -36,6 +37,9 @@ MOST_MODELS = 9  # trained models that are measured on every engine
 MOST_TIMED = 16  # of all models and engines, those that are timed to the end
 NEARLY = 1.0  # points, and
 NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier stays in
+EXPORTING = 15.0  # seconds, about, to export a model
+BEYOND = 2.0  # with little time, a model that is this many points beyond the wish is measured on one engine only
+NO_TIME = "no time was left to measure"  # how a note begins that names what is missing
 RIVAL = "scikit-learn"  # the engine of the rivals
 Measured = dict[str, Any]
 
@@ -48,6 +52,7 @@ class Finals:
     subject: Subject
     data: Data
     metric: Metric
+    wish: Wish
     engines: Sequence[str]
     rivals: Callable[[], Sequence[FittedRival]]  # they are fitted when they are needed
     folder: Path
@@ -75,19 +80,65 @@ class Finals:
         self._forget_old({trial["name"]: trial["folder"] for trial in trials})
         finalists = _finalists(trials)
         self._score(reference, "torch")  # all are compared with it
-        first = True
-        for engine in self.engines:
+        first, *others = self.engines
+        for model in (reference, *finalists):
+            self._score(model, first)
+        kept = self._worth_their_time(finalists)
+        for engine in others:
             late = []
-            for model in (reference, *finalists):
-                if self.state.spent < self.budget or first or model is reference:
+            for model in (reference, *kept):
+                if self.state.spent < self.budget or model is reference:
                     self._score(model, engine)
                 elif self._unmeasured(model, engine):
                     late.append(model["name"])
             if late:
-                self.state.note(
-                    f"no time was left to measure on {engine}: {', '.join(late)}; give a larger --budget", self.tell
-                )
-            first = False
+                self.state.note(f"{NO_TIME} on {engine}: {', '.join(late)}; give a larger --budget", self.tell)
+
+    def _worth_their_time(self, finalists: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The models to measure on the other engines: with little time, only those that may still be chosen."""
+        others = self.engines[1:]
+        needed = sum(
+            EXPORTING + self._seconds(model)
+            for engine in others
+            for model in finalists
+            if self._unmeasured(model, engine)
+        )
+        if self.wish.min_speed is not None or self.state.spent + needed <= self.budget:
+            return finalists
+        reference = self._best_score({"name": "reference", "sizes": [1]}, "torch") or 0.0
+        floor = 100 * reference - self.wish.points
+        floor = (floor if self.wish.min_score is None else self.wish.min_score) - BEYOND
+        scores = {model["name"]: self._best_score(model, self.engines[0]) for model in finalists}
+        known = sorted((score for score in scores.values() if score is not None), reverse=True)
+        floor = min([floor, *(100 * score for score in known[:2])])
+        kept = [m for m in finalists if (score := scores[m["name"]]) is None or 100 * score >= floor]
+        out = ", ".join(model["name"] for model in finalists if model not in kept)
+        if out:
+            self.state.note(
+                f"there was little time for measuring, so what is far from the wish was measured only on "
+                f"{self.engines[0]}: {out}; give a larger --budget",
+                self.tell,
+            )
+        return kept
+
+    def _on(self, model: dict[str, Any], engine: str) -> list[Measured]:
+        """What was measured of a model on an engine."""
+        known = self.state.data["measured"]
+        names = (_name(model["name"], engine, size) for size in model["sizes"])
+        return [known[name] for name in names if name in known]
+
+    def _best_score(self, model: dict[str, Any], engine: str) -> float | None:
+        return max((float(one["score"]) for one in self._on(model, engine)), default=None)
+
+    def _seconds(self, model: dict[str, Any]) -> float:
+        """How long a model took on the first engine."""
+        return sum(float(one.get("seconds", 0.0)) for one in self._on(model, self.engines[0]))
+
+    def engines_of_contenders(self) -> list[str]:
+        """The engines on which a trained model, and not just the reference, was measured."""
+        measured = self.state.data["measured"].values()
+        found = {one["engine"] for one in measured if one["model"] != "reference" and one["engine"] != RIVAL}
+        return [engine for engine in NEEDS if engine in found]
 
     def _forget_old(self, folders: dict[str, str]) -> None:
         """Drop what was measured of models that were trained further since; all finalists are then timed again."""
@@ -114,11 +165,13 @@ class Finals:
             return
         texts = inputs_of(self.data.choice)
         for size in sizes:
+            before = time.perf_counter()
             orders = GROUPINGS if engine == "torch" else 1
             found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size, groupings=orders)
             about = {"model": model["name"], "engine": engine, "group_size": size, "folder": model["folder"]}
             rate = quick_rate(predictor, texts, size)
-            self._keep(about | {"score": found.score, "rate": rate}, found.rows)
+            seconds = time.perf_counter() - before
+            self._keep(about | {"score": found.score, "rate": rate, "seconds": seconds}, found.rows)
 
     def _score_rivals(self) -> None:
         if self.state.data.get("rivals_scored"):

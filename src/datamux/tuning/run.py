@@ -168,13 +168,16 @@ def _run(
     ).run(contenders)
     rivals = cache(partial(_rivals, data, encoder, state, tell))
     rounds, seconds = next(timing for least, timing in TIMING.items() if settings.budget >= least)
-    finals = Finals(state, subject, data, metric, engines, rivals, folder, settings.budget, rounds, seconds, tell)
+    finals = Finals(
+        state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, rounds, seconds, tell
+    )
     points, rows = finals.run()
     judged = judge(points, rows, metric, settings.wish)
     ours = [one for one in judged if one.point.engine != RIVAL]
     choice = choose(ours, settings.wish)
     tenfold = smallest_loss(ours, TENFOLD)
-    record = _record(settings, state, subject, data, metric, engines, judged, choice, tenfold)
+    measured_on = finals.engines_of_contenders()
+    record = _record(settings, state, subject, data, metric, measured_on, judged, choice, tenfold)
     write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish, _columns(settings))
     test = data.test
     if test is not None:
