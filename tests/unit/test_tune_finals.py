@@ -10,8 +10,9 @@ from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
 from datamux.tuning import reference, tested
-from datamux.tuning.finals import Finals, _finalists
-from datamux.tuning.report import cells
+from datamux.tuning.finals import Effort, Finals, _finalists
+from datamux.tuning.report import cells, time_spent
+from datamux.tuning.run import EFFORTS, time_to_measure
 from datamux.tuning.search import Search
 from datamux.tuning.settings import Wish
 from datamux.tuning.subject import Encoder
@@ -33,15 +34,15 @@ def names(trials):
 def test_a_mixed_model_that_is_good_at_a_small_size_reaches_the_finals():
     whole, cut = trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 80, 400))
     mixed = trial("mixed", (2, 89, 180), (5, 70, 350), (10, 50, 600))
-    assert names(_finalists([whole, cut, mixed])) == ["mixed", "1 layer", "4 layers"]
+    assert names(_finalists([whole, cut, mixed], 9)) == ["mixed", "1 layer", "4 layers"]
     slow = trial("slow", (1, 85, 90))
-    assert "slow" not in names(_finalists([whole, cut, mixed, slow]))
+    assert "slow" not in names(_finalists([whole, cut, mixed, slow], 9))
 
 
 def test_one_mixed_model_is_always_measured_to_the_end():
     plain = [trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 88, 900))]
     bad = trial("mixed after 2", (2, 80, 150), (10, 50, 600)), trial("mixed after 1", (2, 70, 150), (10, 40, 600))
-    assert names(_finalists([*plain, *bad])) == ["1 layer", "4 layers", "mixed after 2"]
+    assert names(_finalists([*plain, *bad], 9)) == ["1 layer", "4 layers", "mixed after 2"]
 
 
 def test_a_contender_is_promoted_for_its_best_size():
@@ -70,7 +71,7 @@ def test_out_of_time_every_model_still_has_the_first_engine(monkeypatch, spent, 
     state.data["trials"] = {"fast": trial("fast", (1, 90, 900)), "slow": trial("slow", (1, 80, 50))}
     monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
     given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
-    given["wish"] = Wish()
+    given |= {"wish": Wish(), "effort": Effort(9, 16, 1, 0.0)}
     Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
     assert {("reference", "torch"), ("reference", "int8"), ("fast", "torch")} <= set(scored)
     assert (("fast", "int8") in scored) is not late
@@ -104,7 +105,8 @@ def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish,
     monkeypatch.setattr(Finals, "_score", score)
     monkeypatch.setattr(Finals, "_forget_old", lambda self, folders: None)
     given = {"state": state, "budget": budget, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
-    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given | {"wish": wish})
+    given |= {"wish": wish, "effort": Effort(9, 16, 1, 0.0)}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
     finals._score_models()
     assert {name for name, engine in scored if engine == "int8"} == {"reference", *exported}
     assert {name for name, engine in scored if engine == "torch"} == scores.keys()
@@ -112,6 +114,28 @@ def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish,
     assert finals.engines_of_contenders() == ["torch", "int8"]
     state.data["measured"] = {name: one for name, one in state.data["measured"].items() if "reference" in name}
     assert finals.engines_of_contenders() == [], "the reference alone is no contender"
+
+
+def test_the_timing_has_its_part_of_the_budget(monkeypatch):
+    """Scoring on engines ends before it; and a short budget times fewer models in fewer rounds."""
+    state, scored = _State(70.0), []
+    state.data["trials"] = {"fast": trial("fast", (1, 90, 900))}
+    monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
+    given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    given |= {"wish": Wish(), "effort": Effort(models=9, timed=10, rounds=2, seconds=0.6)}
+    Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
+    assert ("fast", "int8") not in scored, "36 seconds are kept for the timing"
+    short, usual = EFFORTS[600], EFFORTS[2700]
+    assert short.models < usual.models
+    assert short.rounds < usual.rounds
+    assert short.timing < 0.35 * 600
+
+
+def test_time_is_kept_for_the_finals():
+    assert time_to_measure(7200) == 1440
+    assert time_to_measure(1800) == 600
+    assert time_to_measure(60) == pytest.approx(21)
+    assert time_spent({"spent": 90.0, "budget": 120}) == "The search took 1.5 of the 2.0 minutes of its budget."
 
 
 def test_what_was_trained_further_is_measured_again():

@@ -2,20 +2,25 @@
 
 import random
 from argparse import Namespace
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 import torch
 from torch import nn
 
+from conftest import write_jsonl
 from datamux.hub.loading import load_tokenizer
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
 from datamux.tasks.rows import encode_examples
+from datamux.tasks.task import load_split
 from datamux.train.recipe import parse_recipe
 from datamux.train.trainer import SimilarLengths
 from datamux.tuning import pace, search
 from datamux.tuning.contender import PLAIN, PLAIN_MODEL, Contender
+from datamux.tuning.data import prepare
+from datamux.tuning.settings import Settings
 from tuning import write_encoder
 
 
@@ -148,3 +153,30 @@ def test_without_time_for_a_fair_start_fewer_of_a_family_take_part(monkeypatch):
     assert not found._done(Contender("4 layers", "cut", {}), 0), "a larger budget trains it"
     few, _ = raced(monkeypatch, paces, 90.0, families=families)
     assert few.keys() == {"1 layer", "mixed", "words"}, "one of every family is left"
+
+
+@pytest.mark.parametrize(("labelled", "unlabelled", "kept"), [(900, 300, (600, 0)), (400, 300, (400, 200))])
+def test_the_reference_is_asked_no_more_than_there_is_time_for(tmp_path, labelled, unlabelled, kept):
+    """The texts are drawn once, and an interrupted search has the same ones again."""
+    rows = [{"text": f"text {row}", "label": "ab"[row % 2]} for row in range(labelled)]
+    data = prepare(Settings(out=tmp_path, train=write_jsonl(tmp_path, "train.jsonl", rows)), tmp_path / "rows")
+    data = replace(data, train=Examples([row["text"] for row in rows], labels=[row["label"] for row in rows]))
+    more = str(write_jsonl(tmp_path, "more.jsonl", [{"text": f"more {row}"} for row in range(unlabelled)]))
+    clock = Clock()
+    clock.data["reference"] = {"rate": 20.0}
+
+    def limited():
+        given = {"data": data, "unlabelled": more, "folder": tmp_path / "search", "seed": 0, "deadline": 100.0}
+        found = searching(state=clock, tell=lambda text: None, **given)
+        found._limit_asking()
+        return found
+
+    first = limited()
+    assert (len(first.data.train), first._texts) == (kept[0], 600), "30 seconds at 20 texts per second"
+    assert len(load_split(first.data.task, "train")) == kept[0]
+    assert bool(first.unlabelled) is bool(kept[1])
+    assert "the contenders learn from 600 of" in clock.notes[0]
+    clock.spent = 99.0
+    again = limited()
+    assert again.data.train.texts == first.data.train.texts
+    assert (again._texts, again.unlabelled) == (600, first.unlabelled)

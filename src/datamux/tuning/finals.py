@@ -33,8 +33,6 @@ from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
 
-MOST_MODELS = 9  # trained models that are measured on every engine
-MOST_TIMED = 16  # of all models and engines, those that are timed to the end
 NEARLY = 1.0  # points, and
 NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier stays in
 EXPORTING = 15.0  # seconds, about, to export a model
@@ -42,6 +40,21 @@ BEYOND = 2.0  # with little time, a model that is this many points beyond the wi
 NO_TIME = "no time was left to measure"  # how a note begins that names what is missing
 RIVAL = "scikit-learn"  # the engine of the rivals
 Measured = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: models on every engine, models and engines in the timing, its rounds, seconds of a turn."""
+
+    models: int
+    timed: int
+    rounds: int
+    seconds: float
+
+    @property
+    def timing(self) -> float:
+        """About how long the timing takes, with the search for the best batch sizes."""
+        return 3 * self.timed * self.rounds * self.seconds
 
 
 @dataclass
@@ -57,8 +70,7 @@ class Finals:
     rivals: Callable[[], Sequence[FittedRival]]  # they are fitted when they are needed
     folder: Path
     budget: float
-    rounds: int
-    seconds: float
+    effort: Effort
     tell: Callable[[str], None]
 
     def run(self) -> tuple[list[Point], dict[str, Numbers]]:
@@ -78,7 +90,7 @@ class Finals:
         reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
         trials = last_trials(self.state.data["trials"])
         self._forget_old({trial["name"]: trial["folder"] for trial in trials})
-        finalists = _finalists(trials)
+        finalists = _finalists(trials, self.effort.models)
         self._score(reference, "torch")  # all are compared with it
         first, *others = self.engines
         for model in (reference, *finalists):
@@ -87,7 +99,7 @@ class Finals:
         for engine in others:
             late = []
             for model in (reference, *kept):
-                if self.state.spent < self.budget or model is reference:
+                if self.state.spent < self._until or model is reference:
                     self._score(model, engine)
                 elif self._unmeasured(model, engine):
                     late.append(model["name"])
@@ -103,7 +115,7 @@ class Finals:
             for model in finalists
             if self._unmeasured(model, engine)
         )
-        if self.wish.min_speed is not None or self.state.spent + needed <= self.budget:
+        if self.wish.min_speed is not None or self.state.spent + needed <= self._until:
             return finalists
         reference = self._best_score({"name": "reference", "sizes": [1]}, "torch") or 0.0
         floor = 100 * reference - self.wish.points
@@ -120,6 +132,11 @@ class Finals:
                 self.tell,
             )
         return kept
+
+    @property
+    def _until(self) -> float:
+        """When scoring must end, so that the timing ends within the budget."""
+        return self.budget - self.effort.timing
 
     def _on(self, model: dict[str, Any], engine: str) -> list[Measured]:
         """What was measured of a model on an engine."""
@@ -227,7 +244,7 @@ class Finals:
         first = next(one for one in measured if (one["model"], one["engine"]) == ("reference", "torch"))
         rivals = [one for one in measured if one["engine"] == RIVAL]
         others = [one for one in measured if one is not first and one not in rivals]
-        near = _near_frontier(others, "score")[: MOST_TIMED - len(rivals)]
+        near = _near_frontier(others, "score")[: max(2, self.effort.timed - len(rivals))]
         near = [one for one in others if one in near]
         mixed = [one for one in others if one["group_size"] > 1 and one not in near]
         near += [max(mixed, key=lambda one: (one["score"], one["rate"]))] if mixed else []
@@ -247,7 +264,7 @@ class Finals:
                 timed[-1].name = one["name"]
                 continue
             timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
-        speeds = dict(time_all(timed, rounds=self.rounds, seconds=self.seconds, tell=self.tell))
+        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self.tell))
         self.state.save(speeds=speeds)
         return speeds
 
@@ -256,11 +273,11 @@ class Finals:
         return self.folder / "exported"
 
 
-def _finalists(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _finalists(trials: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     """The models near the frontier at any of their group sizes, and the best multiplexed one in any case."""
     looks = [look | {"trial": trial} for trial in trials for look in looks_of(trial)]
     near = [look["trial"] for look in _near_frontier(looks, "stop_score")]
-    found = [trial for place, trial in enumerate(near) if trial not in near[:place]][:MOST_MODELS]
+    found = [trial for place, trial in enumerate(near) if trial not in near[:place]][:most]
     mixed = [look for look in looks if look["group_size"] > 1]
     if mixed and not any(max(trial["sizes"]) > 1 for trial in found):
         found.append(min(mixed, key=_margin_among(looks, "stop_score"))["trial"])

@@ -26,10 +26,10 @@ from datamux.tuning.choice import (
     tenfold_sentence,
 )
 from datamux.tuning.contender import Contender, LeftOut
-from datamux.tuning.data import Data, prepare
+from datamux.tuning.data import ROWS, Data, prepare
 from datamux.tuning.engines import find_engines
 from datamux.tuning.families import FAMILIES
-from datamux.tuning.finals import RIVAL, Finals
+from datamux.tuning.finals import RIVAL, Effort, Finals
 from datamux.tuning.keep import write_best
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
@@ -45,9 +45,16 @@ OWN_CLASSIFIER = (
     "warning: the reference was trained before this search; if it has seen some of the rows that choose, its score on "
     "them flatters it, and the losses of the others look larger than they are"
 )
-SEARCH, ROWS = "search", "rows"  # folders below that of the best model, and below that of the search
-MEASURING = 0.2  # of the budget, kept for engines and timing
-TIMING = {600: (5, 0.7), 60: (3, 0.2), 0: (2, 0.05)}  # from this budget on: rounds, and seconds of one turn
+SEARCH = "search"  # the folder below that of the best model
+MEASURING = 0.2  # of the budget, kept for engines and timing; but at least
+LEAST_MEASURING = 600.0  # seconds, which six models of a usual encoder take on five engines,
+MOST_MEASURING = 0.35  # or this part of a short budget
+EFFORTS = {  # from this budget on
+    2700: Effort(models=9, timed=16, rounds=5, seconds=0.7),
+    600: Effort(models=6, timed=12, rounds=3, seconds=0.7),
+    60: Effort(models=6, timed=12, rounds=3, seconds=0.2),
+    0: Effort(models=6, timed=12, rounds=2, seconds=0.05),
+}
 LEAST_RIVAL_ROWS, MOST_RIVAL_WORK = 10_000, 2_000_000  # rows, and rows times labels, that scikit-learn learns from
 Tell = Callable[[str], None]
 logger = logging.getLogger(__name__)
@@ -161,16 +168,14 @@ def _run(
         metric,
         settings.wish,
         folder,
-        settings.budget * (1 - MEASURING),
+        settings.budget - time_to_measure(settings.budget),
         str(settings.unlabelled or ""),
         settings.seed,
         tell,
     ).run(contenders)
     rivals = cache(partial(_rivals, data, encoder, state, tell))
-    rounds, seconds = next(timing for least, timing in TIMING.items() if settings.budget >= least)
-    finals = Finals(
-        state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, rounds, seconds, tell
-    )
+    effort = next(effort for least, effort in EFFORTS.items() if settings.budget >= least)
+    finals = Finals(state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, effort, tell)
     points, rows = finals.run()
     judged = judge(points, rows, metric, settings.wish)
     ours = [one for one in judged if one.point.engine != RIVAL]
@@ -185,10 +190,16 @@ def _run(
         names = [one.point.name for one in wanted if one is not None]
         record["test_results"] = test_results(names, lambda name: finals.test_rows_of(name, test), metric)
         record["tested"] = tested_sentence(record["test_results"], choice.best.point.name, test)
+    record["spent"] = state.spent
     state.save(**record)
     write_report(record, out)
     (out / "README.md").write_text(_readme(record), encoding="utf-8")
     return Result(out, record)
+
+
+def time_to_measure(budget: float) -> float:
+    """How many seconds of the budget are kept for the finals."""
+    return max(MEASURING * budget, min(LEAST_MEASURING, MOST_MEASURING * budget))
 
 
 def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) -> list[Contender]:

@@ -24,7 +24,7 @@ from datamux.tasks.task import load_unlabelled
 from datamux.train.recipe import Recipe
 from datamux.train.stages import train
 from datamux.tuning.contender import Contender, best_by, recipe_of
-from datamux.tuning.data import Data
+from datamux.tuning.data import ROWS, Data, sampled_to_teach
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
 from datamux.tuning.settings import Wish
@@ -34,7 +34,8 @@ from datamux.tuning.teaching import ask_reference, written_to
 
 SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
 ANOTHER = 0.15  # if this share of the time is left after the last rung, another one follows
-MOST_ASKING = 0.3  # of the time that is left: more for the reference's answers is worth a word
+MOST_ASKING = 0.3  # of the time that is left, for the reference's answers to all texts; with more texts than
+LEAST_ASKED = 500  # these, they are sampled if it would take longer
 LEAST_STEPS = 20  # fewer steps say nothing about a contender
 FAIR_START = 100  # steps of the first rung; if there is no time for them, fewer contenders of a family take part
 PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
@@ -59,6 +60,7 @@ class Search:
 
     def run(self, contenders: Sequence[Contender]) -> None:
         entrants = list(contenders)
+        self._limit_asking()
         if any(not self._done(contender, 0) for contender in entrants):
             self._ask(entrants)
         rung = 0
@@ -79,13 +81,30 @@ class Search:
     def _ask(self, contenders: Sequence[Contender]) -> None:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
         first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
-        left, seconds = self.deadline - self.state.spent, self._texts / self.state.data["reference"]["rate"]
-        if seconds > MOST_ASKING * left > 0:
-            told = f"the reference's answers to {self._texts:,} texts take about {_time(seconds)} of the budget"
-            self.state.note(f"{told}: a smaller --max-rows or a larger --budget leaves more for the others", self.tell)
-        if left > 0:
+        if self.deadline > self.state.spent:
             ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
             self.state.save()
+
+    def _limit_asking(self) -> None:
+        """Sample the texts if the reference's answers to all of them take too long. It is decided once."""
+        taught, left = self.state.data.get("taught"), self.deadline - self.state.spent
+        if taught is None:
+            if left <= 0:
+                return
+            affordable = int(MOST_ASKING * left * self.state.data["reference"]["rate"])
+            taught = min(self._texts, max(LEAST_ASKED, affordable))
+            self.state.save(taught=taught)
+        if taught < self._texts:
+            self.state.note(
+                f"the contenders learn from {taught:,} of {self._texts:,} texts, drawn at random, because the "
+                "reference's answers to all of them would take too much of the budget: a larger --budget in a new "
+                "folder allows more",
+                self.tell,
+            )
+            self.data, self.unlabelled = sampled_to_teach(
+                self.data, self.unlabelled, taught, self.seed, self.folder / ROWS
+            )
+            del self._texts
 
     def _recipe(self, contender: Contender, steps: int, rung: int = 0) -> Recipe:
         return recipe_of(
