@@ -20,7 +20,9 @@ from datamux.train.trainer import SimilarLengths
 from datamux.tuning import pace, search
 from datamux.tuning.contender import PLAIN, PLAIN_MODEL, Contender
 from datamux.tuning.data import prepare
+from datamux.tuning.families import FAMILIES
 from datamux.tuning.settings import Settings
+from datamux.tuning.subject import Encoder, Subject
 from tuning import write_encoder
 
 
@@ -180,3 +182,12 @@ def test_the_reference_is_asked_no_more_than_there_is_time_for(tmp_path, labelle
     again = limited()
     assert again.data.train.texts == first.data.train.texts
     assert (again._texts, again.unlabelled) == (600, first.unlabelled)
+
+
+@pytest.mark.parametrize(("hidden", "rate"), [(384, 2e-4), (512, 2e-4), (768, 5e-5)])
+def test_what_goes_on_from_a_wide_encoder_learns_slowly(hidden, rate):
+    encoder = Encoder("encoder", False, 12, hidden, "bert")
+    subject = Subject(encoder, "models/reference", True, 64, False, 1000)
+    families = ("cut", "mixed", "cut and mixed")
+    rates = {family: {one.task["learning_rate"] for one in FAMILIES[family](subject)} for family in families}
+    assert rates == dict.fromkeys(families, {rate})

@@ -296,7 +296,8 @@ def ask_both(teacher: PreTrainedModel, rows: Rows, reads: Reads, *, bf16: bool) 
     assert isinstance(teacher, MuxPreTrainedModel)
 
     def ask(inputs: Inputs) -> Tensor:
-        encoded = teacher.encode(**plain_inputs(teacher, inputs), group_size=1)
+        given: dict[str, Any] = plain_inputs(teacher, inputs)
+        encoded = teacher.encode(**given, group_size=1)
         logits, states = teacher.mux.answer(encoded), teacher.mux.read_rows(encoded, reads)
         return torch.cat([logits.unsqueeze(1) if logits.dim() == 2 else logits, states], -1).float()  # i r c+d
 
