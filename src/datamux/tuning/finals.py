@@ -20,6 +20,7 @@ from datamux.tuning.engines import NEEDS, on_engine
 from datamux.tuning.keep import source_name
 from datamux.tuning.measure import (
     GROUPINGS,
+    RIVAL,
     point_of,
     quick_rate,
     rival_answers,
@@ -38,7 +39,6 @@ NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier sta
 EXPORTING = 15.0  # seconds, about, to export a model
 BEYOND = 2.0  # with little time, a model that is this many points beyond the wish is measured on one engine only
 NO_TIME = "no time was left to measure"  # how a note begins that names what is missing
-RIVAL = "scikit-learn"  # the engine of the rivals
 Measured = dict[str, Any]
 
 

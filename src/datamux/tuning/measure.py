@@ -23,6 +23,7 @@ from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 from datamux.train.simple_rivals import FittedRival
 
+RIVAL = "scikit-learn"  # the engine of the rivals
 GROUPINGS = 3  # in how many orders mixed texts are answered, so that no text has lucky neighbours
 WARM = 64  # rows that are answered before the clock starts
 SHORT = 256  # rows of the first look at an engine's speed

@@ -29,8 +29,9 @@ from datamux.tuning.contender import Contender, LeftOut
 from datamux.tuning.data import ROWS, Data, prepare
 from datamux.tuning.engines import find_engines
 from datamux.tuning.families import FAMILIES
-from datamux.tuning.finals import RIVAL, Effort, Finals
+from datamux.tuning.finals import Effort, Finals
 from datamux.tuning.keep import write_best
+from datamux.tuning.measure import RIVAL
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
