@@ -2,28 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from datamux.evaluate.frontier import Point, mark_best
-from datamux.evaluate.row_scores import find_metric
-from datamux.tasks.labels import find_labels
+from datamux.evaluate.frontier import mark_best
 from datamux.tuning.choice import better_rival, choose, judge, recommendation, smallest_loss, tenfold_sentence
 from datamux.tuning.settings import Settings, Wish, parse_budget
-
-METRIC = find_metric(find_labels(["a", "b"]), tags=False)
-ROWS = 1000
-
-
-def point(name, wrong, ratio, group_size=1):
-    drop = 100 * (wrong - 100) / ROWS
-    rates = {"rate": 50 * ratio, "ratio": ratio, "lowest": ratio, "highest": ratio}
-    return Point(name, "torch", group_size, 1 - wrong / ROWS, drop, folder=name, **rates)
-
-
-def numbers(wrong):
-    return np.stack([np.arange(ROWS) >= wrong, np.ones(ROWS)], axis=1).astype(float)
-
+from tuning import METRIC, ROWS, numbers, point
 
 WRONG = {"reference": 100, "half": 104, "mixed": 109, "words": 180}
 POINTS = mark_best(

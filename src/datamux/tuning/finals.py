@@ -90,7 +90,7 @@ class Finals:
         reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
         trials = last_trials(self.state.data["trials"])
         self._forget_old({trial["name"]: trial["folder"] for trial in trials})
-        finalists = _finalists(trials, self.effort.models)
+        finalists = [_with_single_texts(trial) for trial in _finalists(trials, self.effort.models)]
         self._score(reference, "torch")  # all are compared with it
         first, *others = self.engines
         for model in (reference, *finalists):
@@ -150,6 +150,12 @@ class Finals:
     def _seconds(self, model: dict[str, Any]) -> float:
         """How long a model took on the first engine."""
         return sum(float(one.get("seconds", 0.0)) for one in self._on(model, self.engines[0]))
+
+    def scores_of(self, point: Point) -> dict[str, float]:
+        """The scores of a model on its engine, by the group size."""
+        measured = self.state.data["measured"].values()
+        same = [one for one in measured if (one["model"], one["engine"]) == (point.model, point.engine)]
+        return {str(one["group_size"]): one["score"] for one in sorted(same, key=lambda one: int(one["group_size"]))}
 
     def engines_of_contenders(self) -> list[str]:
         """The engines on which a trained model, and not just the reference, was measured."""
@@ -282,6 +288,11 @@ def _finalists(trials: Sequence[dict[str, Any]], most: int) -> list[dict[str, An
     if mixed and not any(max(trial["sizes"]) > 1 for trial in found):
         found.append(min(mixed, key=_margin_among(looks, "stop_score"))["trial"])
     return found
+
+
+def _with_single_texts(trial: dict[str, Any]) -> dict[str, Any]:
+    """A mixed model is also scored at one text per pass: so a server answers a text that comes alone."""
+    return trial | {"sizes": sorted({1, *trial["sizes"]})}
 
 
 def _near_frontier(found: Sequence[Measured], score: str) -> list[Measured]:

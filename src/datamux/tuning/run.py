@@ -184,7 +184,11 @@ def _run(
     tenfold = smallest_loss(ours, TENFOLD)
     measured_on = finals.engines_of_contenders()
     record = _record(settings, state, subject, data, metric, measured_on, judged, choice, tenfold)
-    write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish, _columns(settings))
+    scores = finals.scores_of(choice.best.point)
+    _warn_of_single_texts(scores, judged[0].point.score, settings.wish, state, tell)
+    record["notes"] = state.data["notes"]
+    card = _card(record, data) | {"scores": scores}
+    write_best(out, choice, judged, folder / "exported", card, settings.wish, _columns(settings))
     test = data.test
     if test is not None:
         wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
@@ -329,6 +333,17 @@ def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:
         "metric": record["metric"],
         "rows": record["choice_rows"],
     }
+
+
+def _warn_of_single_texts(scores: dict[str, float], reference: float, wish: Wish, state: State, tell: Tell) -> None:
+    """Say if the chosen model is good enough among others, but not for a text that comes alone."""
+    single, floor = scores.get("1"), 100 * reference - wish.points if wish.min_score is None else wish.min_score
+    if single is not None and len(scores) > 1 and wish.min_speed is None and 100 * single < floor:
+        state.note(
+            f"warning: the chosen model scores {100 * single:.1f} on texts that it answers one at a time, as a server "
+            "does when a text comes alone: that is less than you asked for",
+            tell,
+        )
 
 
 def _columns(settings: Settings) -> tuple[str, ...]:
