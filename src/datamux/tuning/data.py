@@ -7,6 +7,7 @@ because a file may be sorted by label. Every decision that the user should know 
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -75,9 +76,10 @@ def prepare(settings: Settings, folder: Path) -> Data:
     if test is not None:
         _warn_of_copies(rows, test, "training", "test", notes)
         _warn_of_copies(choice, test, "validation" if validated else "held-out", "test", notes)
-    if settings.unlabelled is not None:
-        _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), choice, test, notes)
     learn, stop = hold_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1, labels)
+    if settings.unlabelled is not None:
+        parts = {"that choose": choice, "to test with": test, "that stop the trainings": stop}
+        _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), parts, notes)
     if len(choice) == 0:
         different = len(text_keys(rows))
         raise BadFile(rows.source, f"has only {different} different texts, so no row is left to choose with: add more")
@@ -183,9 +185,9 @@ def _warn_of_copies(known: Examples, rows: Examples, known_as: str, name: str, n
         )
 
 
-def _warn_of_known_texts(unlabelled: Examples, choice: Examples, test: Examples | None, notes: list[str]) -> None:
+def _warn_of_known_texts(unlabelled: Examples, parts: Mapping[str, Examples | None], notes: list[str]) -> None:
     texts = text_keys(unlabelled)
-    for name, rows in (("that choose", choice), ("to test with", test)):
+    for name, rows in parts.items():
         copies = 0 if rows is None else sum(text_key(rows, row) in texts for row in range(len(rows)))
         if rows is not None and copies:
             notes.append(
