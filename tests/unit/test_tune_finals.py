@@ -9,8 +9,10 @@ import pytest
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
-from datamux.tuning import reference, tested
+from datamux.tuning import finals as finals_module
+from datamux.tuning import measure, reference, tested
 from datamux.tuning.finals import Effort, Finals, _finalists
+from datamux.tuning.measure import GROUPINGS, RIVAL, score_predictor
 from datamux.tuning.report import cells, time_spent
 from datamux.tuning.run import EFFORTS, time_to_measure
 from datamux.tuning.search import Search
@@ -190,3 +192,50 @@ def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, tr
     reference._trained(encoder, data, tmp_path, state, 600.0, 64, METRIC, 0, print)
     said = "the budget left the reference 40 steps, where 781 were planned"
     assert any(said in note for note in state.notes) is short
+
+
+def test_rivals_that_could_not_be_fitted_are_tried_again(monkeypatch):
+    """After a kill, a rival that was scored may be missing from the timing; the others are timed."""
+    state = _State(0.0)
+    state.save = lambda **more: state.data.update(more)
+    given = {"state": state, "rivals": list, "effort": Effort(9, 16, 1, 0.0), "tell": lambda text: None}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
+    finals._score_rivals()
+    assert not state.data["rivals_scored"]
+    monkeypatch.setattr(Finals, "_predictor", lambda self, one: None)
+    monkeypatch.setattr(finals_module, "timed_predictor", lambda name, *args: Namespace(name=name))
+    monkeypatch.setattr(finals_module, "time_all", lambda timed, **options: {one.name: 1 for one in timed})
+    finals.data = Namespace(choice=None)
+    chosen = [{"model": "reference", "engine": "torch", "group_size": 1, "name": "reference, torch"}]
+    chosen += [{"model": "TF-IDF", "engine": RIVAL, "group_size": 1, "name": "TF-IDF, scikit-learn"}]
+    assert finals._speeds(chosen).keys() == {"reference, torch"}
+
+
+class _Answers:
+    """A predictor that is always right, and remembers in which orders it was asked."""
+
+    def __init__(self):
+        self.orders = []
+
+    def stream(self, texts, group_size):
+        self.orders.append(list(texts))
+        yield from ({"label": "a"} for _ in texts)
+
+
+def test_every_engine_and_the_test_rows_answer_as_many_groupings():
+    """Otherwise the choice would favour the engine whose only grouping had lucky neighbours."""
+    rows, labels = Examples([f"text {row}" for row in range(30)], labels=["a"] * 30), find_labels(["a", "b"])
+    for size, wanted in ((1, 1), (5, GROUPINGS)):
+        predictor = _Answers()
+        assert score_predictor(predictor, rows, labels, METRIC, size).score == 1.0
+        _, *orders = predictor.orders
+        assert len(orders) == wanted
+        assert len({tuple(order) for order in orders}) == wanted
+
+
+def test_a_first_look_runs_as_many_passes_at_every_group_size(monkeypatch):
+    asked, clock = [], iter([0.0, 4.0, 10.0, 12.0])
+    monkeypatch.setattr(measure, "FromTexts", lambda *args: lambda rows, positions: asked.append(rows))
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
+    assert measure.quick_rate(None, ["a"], 10) == 2560 / 2.0, "the better of two"
+    assert asked == [2560] * 3

@@ -22,6 +22,7 @@ from datamux.tuning.contender import PLAIN, PLAIN_MODEL, Contender
 from datamux.tuning.data import prepare
 from datamux.tuning.families import FAMILIES
 from datamux.tuning.settings import Settings
+from datamux.tuning.state import State
 from datamux.tuning.subject import Encoder, Subject
 from tuning import write_encoder
 
@@ -191,3 +192,30 @@ def test_what_goes_on_from_a_wide_encoder_learns_slowly(hidden, rate):
     families = ("cut", "mixed", "cut and mixed")
     rates = {family: {one.task["learning_rate"] for one in FAMILIES[family](subject)} for family in families}
     assert all(found == {rate} for found in rates.values())
+
+
+@pytest.mark.parametrize(
+    ("error", "done"),
+    [(ValueError("the tokenizer has 9 words"), True), (OSError(28, "no space left on device"), False),
+     (MemoryError(), False), (RuntimeError("can't allocate memory"), False)],
+)  # fmt: skip
+def test_only_a_failure_that_will_repeat_is_final(error, done):
+    found = searching(state=Clock(), tell=lambda text: None)
+    contender = Contender("cut", "cut", {})
+    assert not found._done(contender, 0)
+    found._leave_out(contender, 0, error)
+    assert found._done(contender, 0) is done
+    failed = dict(found._trial(contender, 0))
+    found._skip(contender, 0)
+    assert found._trial(contender, 0) == failed, "without time for another try, the reason stays"
+
+
+def test_notes_about_what_is_done_once_last(tmp_path):
+    state = State(tmp_path, {})
+    state.begin_notes()
+    state.note("the rivals learned from a part", print, lasts=True)
+    state.note("no time was left", print)
+    state.save()
+    again = State(tmp_path, {})
+    again.begin_notes()
+    assert again.data["notes"] == ["the rivals learned from a part"]

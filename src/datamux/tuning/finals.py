@@ -19,7 +19,6 @@ from datamux.tuning.data import Data
 from datamux.tuning.engines import NEEDS, on_engine
 from datamux.tuning.keep import source_name
 from datamux.tuning.measure import (
-    GROUPINGS,
     RIVAL,
     point_of,
     quick_rate,
@@ -79,6 +78,7 @@ class Finals:
         self._score_rivals()
         chosen = self._for_timing()
         speeds = self._speeds(chosen)
+        chosen = [one for one in chosen if one["name"] in speeds]
         reference = chosen[0]
         points = [point_of(one, speeds[one["name"]], reference["score"]) for one in chosen]
         ours = iter(mark_best([point for point in points if point.engine != RIVAL]))
@@ -189,8 +189,7 @@ class Finals:
         texts = inputs_of(self.data.choice)
         for size in sizes:
             before = time.perf_counter()
-            orders = GROUPINGS if engine == "torch" else 1
-            found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size, groupings=orders)
+            found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size)
             about = {"model": model["name"], "engine": engine, "group_size": size, "folder": model["folder"]}
             rate = quick_rate(predictor, texts, size)
             seconds = time.perf_counter() - before
@@ -199,7 +198,8 @@ class Finals:
     def _score_rivals(self) -> None:
         if self.state.data.get("rivals_scored"):
             return
-        for rival in self.rivals():
+        rivals = self.rivals()
+        for rival in rivals:
             if _name(rival.name, RIVAL, 1) in self.state.data["measured"]:
                 continue
             before = time.perf_counter()
@@ -208,7 +208,7 @@ class Finals:
             rows = self.metric.of_rows(answers, self.data.choice, self.data.labels)
             about = {"model": rival.name, "engine": RIVAL, "group_size": 1, "folder": ""}
             self._keep(about | {"score": score_of(self.metric, rows), "rate": rate}, rows)
-        self.state.save(rivals_scored=True)
+        self.state.save(rivals_scored=bool(rivals))  # if fitting failed, the next run tries again
 
     def _keep(self, about: Measured, rows: Numbers) -> None:
         name = _name(about["model"], about["engine"], about["group_size"])
@@ -266,8 +266,9 @@ class Finals:
         timed: list[Timed] = []
         for one in chosen:
             if one["engine"] == RIVAL:
-                timed.append(timed_rival(rivals[one["model"]], self.data.choice))
-                timed[-1].name = one["name"]
+                if one["model"] in rivals:  # it may not have been fitted again after an interruption
+                    timed.append(timed_rival(rivals[one["model"]], self.data.choice))
+                    timed[-1].name = one["name"]
                 continue
             timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
         speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self.tell))

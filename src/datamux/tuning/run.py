@@ -138,7 +138,7 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
         notes.append(OWN_CLASSIFIER)
     if state.resumed:
         tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
-    state.save(notes=[])
+    state.begin_notes()
     if settings.encoder is None:
         notes.append(f"the encoder is {encoder.called}, because --encoder names no other")
     for note in (*data.notes, *notes):
@@ -170,7 +170,7 @@ def _run(
         settings.wish,
         folder,
         settings.budget - time_to_measure(settings.budget),
-        str(settings.unlabelled or ""),
+        str(settings.unlabelled.resolve()) if settings.unlabelled else "",
         settings.seed,
         tell,
     ).run(contenders)
@@ -224,13 +224,14 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     tell("fitting what you could have tried with scikit-learn")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
     most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
-    if len(data.train) > most:
-        state.note(f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long", tell)
     try:
         found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=min(most, len(data.train)))
     except Exception as error:  # what was trained must not be lost because a rival fails
         state.note(f"the rivals from scikit-learn were left out: {reason(error)}", tell)
         return []
+    said = f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long"
+    if len(data.train) > most and said not in state.data["notes"]:
+        state.note(said, tell, lasts=True)
     return [rival for rival in found if rival.name not in CONSTANT]
 
 

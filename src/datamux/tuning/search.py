@@ -201,7 +201,7 @@ class Search:
         predictor = load(model, device="cpu", bf16=bf16_is_quick()).with_settings(tells_cuts=False)
         looks = []
         for size in contender.sizes:
-            found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
+            found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size, groupings=1)
             looks.append({"group_size": size, "stop_score": found.score, "rate": found.rate})
         best = max(looks, key=lambda look: self._promise_at(look, rung + 1))
         trained = json.loads((model / "training.json").read_text())[-1]  # its seconds are those of all its sessions
@@ -209,7 +209,7 @@ class Search:
         return {"folder": str(model), **about, **best, "looks": looks}
 
     def _leave_out(self, contender: Contender, rung: int, error: Exception) -> None:
-        self._note(contender, rung, failed=reason(error))
+        self._note(contender, rung, failed=reason(error), repeats=isinstance(error, ValueError))
         self.tell(f"{contender.name}: left out, {reason(error)}")
 
     @property
@@ -271,8 +271,9 @@ class Search:
         return found
 
     def _done(self, contender: Contender, rung: int) -> bool:
-        found = self._trial(contender, rung)
-        return found is not None and not found.get("skipped")
+        """A failure that need not repeat, such as a full disk, is tried again by the next run."""
+        found = self._trial(contender, rung) or {}
+        return "folder" in found or bool(found.get("repeats"))
 
     def _model_of(self, contender: Contender, rung: int) -> str:
         return str((self._trial(contender, rung) or {}).get("folder", ""))
