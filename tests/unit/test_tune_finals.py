@@ -120,13 +120,13 @@ def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish,
 
 def test_the_timing_has_its_part_of_the_budget(monkeypatch):
     """Scoring on engines ends before it; and a short budget times fewer models in fewer rounds."""
-    state, scored = _State(70.0), []
+    state, scored = _State(87.0), []
     state.data["trials"] = {"fast": trial("fast", (1, 90, 900))}
     monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
     given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
-    given |= {"wish": Wish(), "effort": Effort(models=9, timed=10, rounds=2, seconds=0.6)}
+    given |= {"wish": Wish(), "effort": Effort(models=9, timed=8, rounds=2, seconds=0.3)}
     Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
-    assert ("fast", "int8") not in scored, "36 seconds are kept for the timing"
+    assert ("fast", "int8") not in scored, "14.4 seconds are kept for the timing"
     short, usual = EFFORTS[600], EFFORTS[2700]
     assert short.models < usual.models
     assert short.rounds < usual.rounds

@@ -36,6 +36,7 @@ from datamux.tuning.subject import Subject
 NEARLY = 1.0  # points, and
 NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier stays in
 EXPORTING = 15.0  # seconds, about, to export a model
+MOST_TIMING = 0.15  # of the budget is kept for the timing, even if it takes longer
 BEYOND = 2.0  # with little time, a model that is this many points beyond the wish is measured on one engine only
 NO_TIME = "no time was left to measure"  # how a note begins that names what is missing
 Measured = dict[str, Any]
@@ -136,7 +137,7 @@ class Finals:
     @property
     def _until(self) -> float:
         """When scoring must end, so that the timing ends within the budget."""
-        return self.budget - self.effort.timing
+        return self.budget - min(self.effort.timing, MOST_TIMING * self.budget)
 
     def _on(self, model: dict[str, Any], engine: str) -> list[Measured]:
         """What was measured of a model on an engine."""
