@@ -6,6 +6,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
+from datamux.evaluate.frontier import Point
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
@@ -114,6 +115,9 @@ def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish,
     assert {name for name, engine in scored if engine == "torch"} == scores.keys()
     assert len(state.notes) == (len(exported) < 3)
     assert finals.engines_of_contenders() == ["torch", "int8"]
+    state.spent, notes = 500.0, list(state.notes)
+    Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given | {"engines": ["torch"]})._score_models()
+    assert state.notes == notes, "with one engine there is nothing to leave out"
     state.data["measured"] = {name: one for name, one in state.data["measured"].items() if "reference" in name}
     assert finals.engines_of_contenders() == [], "the reference alone is no contender"
 
@@ -209,6 +213,11 @@ def test_rivals_that_could_not_be_fitted_are_tried_again(monkeypatch):
     chosen = [{"model": "reference", "engine": "torch", "group_size": 1, "name": "reference, torch"}]
     chosen += [{"model": "TF-IDF", "engine": RIVAL, "group_size": 1, "name": "TF-IDF, scikit-learn"}]
     assert finals._speeds(chosen).keys() == {"reference, torch"}
+    state.data["measured"] = {one["name"]: one for one in chosen}
+    of_rows = Point("TF-IDF", RIVAL, 1, 0, 0, 0, 0, 0, 0)
+    assert not finals.can_be_tested(of_rows)
+    state.data["measured"][of_rows.name]["tested"] = True
+    assert finals.can_be_tested(of_rows)
 
 
 class _Answers:

@@ -116,7 +116,7 @@ class Finals:
             for model in finalists
             if self._unmeasured(model, engine)
         )
-        if self.wish.min_speed is not None or self.state.spent + needed <= self._until:
+        if not needed or self.wish.min_speed is not None or self.state.spent + needed <= self._until:
             return finalists
         reference = self._best_score({"name": "reference", "sizes": [1]}, "torch") or 0.0
         floor = 100 * reference - self.wish.points
@@ -240,6 +240,11 @@ class Finals:
             self.state.save()
         found: Numbers = np.load(file)
         return found
+
+    def can_be_tested(self, point: Point) -> bool:
+        """Whether test rows can be answered: a rival may not have been fitted again after an interruption."""
+        known = point.engine != RIVAL or self.state.data["measured"][point.name].get("tested")
+        return bool(known or any(rival.name == point.model for rival in self.rivals()))
 
     def _predictor(self, one: Measured) -> Predictor:
         folder = Path(one["folder"])

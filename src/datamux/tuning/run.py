@@ -192,7 +192,7 @@ def _run(
     test = data.test
     if test is not None:
         wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
-        names = [one.point.name for one in wanted if one is not None]
+        names = [one.point.name for one in wanted if one is not None and finals.can_be_tested(one.point)]
         record["test_results"] = test_results(names, lambda name: finals.test_rows_of(name, test), metric)
         record["tested"] = tested_sentence(record["test_results"], choice.best.point.name, test)
     record["spent"] = state.spent
