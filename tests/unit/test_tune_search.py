@@ -154,7 +154,8 @@ def test_without_time_for_a_fair_start_fewer_of_a_family_take_part(monkeypatch):
     trial = found.state.data["trials"]["4 layers #0"]
     assert trial["failed"] == "no time for a fair start"
     assert not found._done(Contender("4 layers", "cut", {}), 0), "a larger budget trains it"
-    few, _ = raced(monkeypatch, paces, 90.0, families=families)
+    few, found = raced(monkeypatch, paces, 90.0, families=families)
+    assert "fewer than 100 steps to begin with" in found.state.notes[1]
     assert few.keys() == {"1 layer", "mixed", "words"}, "one of every family is left"
 
 

@@ -130,7 +130,7 @@ class Search:
         waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
         seconds -= self.state.spent - began
         most = {c.name: int(max(self._most_steps(c, rung), 10 * LEAST_STEPS)) for c in waiting}
-        waiting = waiting if rung else self._with_fair_start(waiting, paces, seconds)
+        waiting = waiting if rung else self._with_fair_start(waiting, entrants, paces, seconds)
         wanted = {c.name: most[c.name] * paces[c.name] for c in waiting}
         times = equal_shares(wanted, seconds, {} if rung else {c.name: FAIR_START * paces[c.name] for c in waiting})
         waiting.sort(key=lambda contender: times[contender.name])
@@ -143,11 +143,14 @@ class Search:
                 continue
             self._train(contender, rung, max(LEAST_STEPS, steps), most[name], paces[name])
 
-    def _with_fair_start(self, contenders: list[Contender], paces: dict[str, float], seconds: float) -> list[Contender]:
+    def _with_fair_start(
+        self, contenders: list[Contender], entrants: Sequence[Contender], paces: dict[str, float], seconds: float
+    ) -> list[Contender]:
         """All of them, or if the time is too short for a fair start of all, without the costliest of large families."""
         kept = list(contenders)
-        while FAIR_START * sum(paces[contender.name] for contender in kept) > seconds:
-            families = Counter(contender.family for contender in kept)
+        finished = [contender for contender in entrants if self._done(contender, 0)]
+        while late := FAIR_START * sum(paces[contender.name] for contender in kept) > seconds:
+            families = Counter(contender.family for contender in (*kept, *finished))
             several = [c for c in kept if families[c.family] > 1 and _key(c, 0) not in self._started]
             if not several:
                 break
@@ -160,6 +163,12 @@ class Search:
             self.state.note(
                 f"the budget gives a fair start of {FAIR_START} steps only to {len(kept)} of {len(contenders)} "
                 f"contenders, so these did not take part: {names}; a larger --budget trains them too",
+                self.tell,
+            )
+        if late:
+            self.state.note(
+                f"warning: the budget gives some contenders fewer than {FAIR_START} steps to begin with, which says "
+                "little about them: give a larger --budget",
                 self.tell,
             )
         return kept
