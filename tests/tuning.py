@@ -4,9 +4,13 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import BertConfig, BertModel
 
+from datamux.evaluate.frontier import Point
+from datamux.evaluate.row_scores import find_metric
+from datamux.tasks.labels import find_labels
 from datamux.train.build import train_tokenizer
 from datamux.tuning.state import FILE
 
@@ -39,3 +43,19 @@ def write_encoder(folder: Path, hidden: int = 32, layers: int = 4) -> str:
 def noted_in(folder: Path) -> dict:
     """Everything that the search has noted."""
     return json.loads((folder / FILE).read_text())
+
+
+METRIC = find_metric(find_labels(["a", "b"]), tags=False)
+ROWS = 1000
+
+
+def point(name, wrong, ratio, group_size=1):
+    """A measured model that has `wrong` of the rows wrong."""
+    drop = 100 * (wrong - 100) / ROWS
+    rates = {"rate": 50 * ratio, "ratio": ratio, "lowest": ratio, "highest": ratio}
+    return Point(name, "torch", group_size, 1 - wrong / ROWS, drop, folder=name, **rates)
+
+
+def numbers(wrong):
+    """The numbers of its rows."""
+    return np.stack([np.arange(ROWS) >= wrong, np.ones(ROWS)], axis=1).astype(float)

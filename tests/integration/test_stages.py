@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from test_training import FILL, GOOD, write_sentences
 
+import datamux
 from datamux.evaluate.evaluate_model import evaluate_model
 from datamux.evaluate.quality import measure_quality
 from datamux.evaluate.records import provenance
@@ -99,6 +100,30 @@ def test_the_head_starts_as_the_teachers(tmp_path, corpus, sentences, plain):
         if name.startswith("mux.head."):
             assert torch.equal(final.state_dict()[name], tensor)
     assert final.config.num_instances == 3
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+def test_a_model_that_goes_on_keeps_its_own_head(tmp_path, sentences, plain, instances):
+    """A round that changes no weight leaves all answers as they were, whoever the teacher is."""
+    task = task_from_files(sentences, ["text"], "label")
+    model = {"num_instances": instances, "start": str(plain)}
+    model |= (
+        {"multiplexer": "identity", "multiplexer_options": {}, "demultiplexer": "identity"} if instances == 1 else {}
+    )
+    teaching = {"teacher": str(plain), "distill_logits": 0.5, "alpha": 0.0, "groups": 8}
+    own = train(recipe(model=model, task=teaching | {"steps": 10, "learning_rate": 1e-2}), tmp_path / "own", task=task)
+    still = teaching | {"steps": 1, "learning_rate": 0.0}
+    again = train(recipe(model=model | {"start": str(own)}, task=still), tmp_path / "again", task=task)
+    first, second, teacher = (load_model(str(folder)).state_dict() for folder in (own, again, plain))
+    assert not first["mux.head.out.weight"].equal(teacher["mux.head.out.weight"])
+    for name, tensor in first.items():
+        assert torch.equal(second[name], tensor), name
+    texts = ["a good film", "a bad film"]
+    assert datamux.load(own)(texts) == datamux.load(again)(texts)
+    fresh = train(recipe(model=model, task=still), tmp_path / "fresh", task=task)
+    for name, tensor in load_model(str(fresh)).state_dict().items():
+        if name.startswith("mux.head."):
+            assert torch.equal(tensor, teacher[name]), "a new model starts with the head of the teacher"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,27 @@ def test_teachers_of_both_kinds():
             )
 
 
+@pytest.mark.parametrize("tags", [False, True])
+def test_logits_and_states_come_from_one_pass(tmp_path, tokenizer, monkeypatch, tags):
+    """And they are those of two passes."""
+    task = "token-classification" if tags else "sequence-classification"
+    plain = {"task": task, "multiplexer": "identity", "demultiplexer": "identity", "num_labels": 2}
+    ours = multiplex(tiny_encoder(), 1, **plain).eval()
+    ids = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
+    given = {"token_labels": [[0, 1, 0], [1, 1], [0, 0, 1, 1]]} if tags else {"labels": [0, 1, 0]}
+    rows = Rows(ids, pad_id=0, **given)
+    passes, encode = [], type(ours).encode
+    monkeypatch.setattr(type(ours), "encode", lambda self, *a, **k: passes.append(1) or encode(self, *a, **k))
+    labels = Labels(label_names(ours.config))
+    settings = {"task": {"distill_logits": 0.5, "distill_states": 1.0, "teacher": "ours"}, "run": {"bf16": False}}
+    teach(ours, ours, parse_recipe(settings), rows, Examples(["a"] * 3), labels, tokenizer, tmp_path)
+    assert len(passes) == 1
+    reads = "all" if tags else "pool"
+    torch.testing.assert_close(rows.teacher_logits, ask_teacher(ours, rows, partial(teacher_logits, ours), bf16=False))
+    states = ask_teacher(ours, rows, partial(teacher_states, ours, reads=reads), bf16=False)
+    torch.testing.assert_close(rows.teacher_states, states.bfloat16())
+
+
 def test_a_teacher_of_tags_has_a_row_a_token():
     rows = Rows([[5, 6, 7], [8, 9]], pad_id=0, token_labels=[[0, 1, 0], [1, 1]])
     ours = multiplex(tiny_encoder(), 1, task="token-classification", multiplexer="identity", num_labels=2)

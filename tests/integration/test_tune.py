@@ -274,8 +274,9 @@ def test_whatever_is_wrong_with_one_contender_the_others_go_on(tmp_path, files, 
 
     real = search.train
     monkeypatch.setattr(search, "train", fails)
+    monkeypatch.setattr(search, "seconds_per_step", lambda *args: 0.01)  # so that there is time for both
     monkeypatch.setattr(run_module, "fit_rivals", lambda *args, **options: 1 / 0)
-    settings = {"encoder": encoder, "out": tmp_path / "best", "families": ["cut"], **QUICK}
+    settings = {"encoder": encoder, "out": tmp_path / "best", "families": ["cut"], **QUICK, "budget": "40s"}
     found = datamux.tune(files["train"], max_drop=90, **settings)
     failed = {row["name"]: row["failed"] for row in found.table if "failed" in row}
     assert failed == {"1 layer of 4, round 1": "the disk is full"}
@@ -325,24 +326,44 @@ TAGS = [
 ]
 
 
+def is_right(answer, label) -> bool:
+    """Whether an answer to a row says what its label says."""
+    if isinstance(label, float):
+        return abs(answer["score"] - label) < 0.5
+    if isinstance(answer, dict):
+        return answer["label"] == label
+    if "film" in label:
+        return {one["label"] for one in answer} == set(label)
+    return [(span["label"], span["text"]) for span in answer] == [("PER", "anna"), ("LOC", "paris")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rows", "text", "metric"),
+    ("rows", "text", "metric", "above_chance", "engines"),
     [
-        (PAIRS, ["one", "two"], "accuracy"),
-        (NUMBERS, ["text"], "R squared"),
-        (SEVERAL, ["text"], "F1 of labels"),
-        (TAGS, ["text"], "F1 of spans"),
+        (PAIRS, ["one", "two"], "accuracy", 65, ["torch"]),
+        (NUMBERS, ["text"], "R squared", 20, ["torch", "onnx"]),
+        (SEVERAL, ["text"], "F1 of labels", 80, ["torch"]),
+        (TAGS, ["text"], "F1 of spans", 50, ["torch", "onnx"]),
     ],
 )
-def test_every_kind_of_task(tmp_path, encoder, rows, text, metric):
+def test_every_kind_of_task(tmp_path, encoder, rows, text, metric, above_chance, engines):
+    """It learns, it answers texts that it has seen, and an exported model scores as in torch."""
     file = write_jsonl(tmp_path, "train.jsonl", rows)
     families = ["words", "cut", "mixed"]
-    out = tmp_path / "best"
-    found = datamux.tune(file, text=text, encoder=encoder, out=out, families=families, max_drop=90, **QUICK)
+    settings = {"encoder": encoder, "families": families, "engines": engines, "budget": "60s"}
+    found = datamux.tune(file, text=text, out=tmp_path / "best", min_score=above_chance, **settings)
     assert found.record["metric"] == metric
-    given = [rows[0][column] for column in text]
-    assert found.best([tuple(given) if len(given) > 1 else given[0]])
+    assert found.record["met"], found.record["recommendation"]
+    texts = [tuple(row[column] for column in text) if len(text) > 1 else row[text[0]] for row in rows[:40]]
+    answers = found.best(texts)
+    right = [is_right(answer, row["label"]) for answer, row in zip(answers, rows, strict=False)]
+    assert sum(right) > 0.6 * len(right)
+    assert found.record["engines"] == engines
+    scores = {(row["model"], row["group_size"], row["engine"]): row["score"] for row in found.table if row["timed"]}
+    for (model, size, engine), score in scores.items():
+        if engine == "onnx" and (model, size, "torch") in scores:
+            assert score == pytest.approx(scores[model, size, "torch"], abs=2)
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from datamux.reproduce.multiplications import layers_per_text
 from datamux.reproduce.records import RESULTS, has_record, records_of
 from datamux.reproduce.runner import Runner
 from datamux.train.recipe import load_recipe, toml_value
+from datamux.tuning.settings import parse_budget
 
 FILES = {str(file.relative_to(RESULTS)): file for file in sorted(RESULTS.glob("*/*.json"))}
 BEFORE = {  # records that the former scripts made
@@ -263,7 +264,9 @@ def tuned_record(**more: object) -> dict:
     record = {"kind": "tune", "experiment": "tune/sst2", "seed": 0, "task": "sst2", "metric": "accuracy", "met": True}
     record |= {"variant": EXPERIMENTS["tune/sst2"].variant, "results": rows, "test_results": tests, "notes": []}
     record |= {"engines": ["torch", "bf16", "onnx", "int8", "openvino"], "recommendation": ["Use 2 layers."]}
-    record |= {"tenfold": "Nothing is tenfold.", "train_rows": 900, "choice_rows": 80, "spent": 600.0, "budget": 660.0}
+    record |= {"tenfold": "Nothing is tenfold.", "train_rows": 900, "choice_rows": 80, "spent": 600.0}
+    budget = parse_budget(EXPERIMENTS["tune/sst2"].settings["budget"])
+    record |= {"budget": budget, "encoder": "minilm", "wish": "at most 1 point below the reference"}
     return record | more
 
 
@@ -296,6 +299,21 @@ def test_a_tuning_that_left_something_out_is_refused():
     assert problems(tuned_record(results=[*rows, late])) == ["3 layers: no time was left"]
     assert problems(tuned_record(engines=["torch", "bf16", "onnx", "int8"])) == ["the engine openvino was not measured"]
     assert len(problems(tuned_record(test_results=[]))) == 1
+    unmeasured = "no time was left to measure on int8: 3 layers; give a larger --budget"
+    assert problems(tuned_record(notes=[unmeasured])) == [unmeasured]
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ({"budget": 60.0}, "its budget is 60 seconds"),
+        ({"wish": "at most 2 points below the reference"}, "its wish is 'at most 2 points"),
+        ({"encoder": "encoder"}, "its encoder is 'encoder'"),
+    ],
+)
+def test_a_tuning_with_other_settings_is_refused(other, problem):
+    (found,) = problems(tuned_record(**other))
+    assert found.startswith(problem)
 
 
 def test_a_search_can_be_interrupted_because_it_works_in_the_folder_of_models(tmp_path):

@@ -2,28 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from datamux.evaluate.frontier import Point, mark_best
-from datamux.evaluate.row_scores import find_metric
-from datamux.tasks.labels import find_labels
+from datamux.evaluate.frontier import mark_best
 from datamux.tuning.choice import better_rival, choose, judge, recommendation, smallest_loss, tenfold_sentence
 from datamux.tuning.settings import Settings, Wish, parse_budget
-
-METRIC = find_metric(find_labels(["a", "b"]), tags=False)
-ROWS = 1000
-
-
-def point(name, wrong, ratio, group_size=1):
-    drop = 100 * (wrong - 100) / ROWS
-    rates = {"rate": 50 * ratio, "ratio": ratio, "lowest": ratio, "highest": ratio}
-    return Point(name, "torch", group_size, 1 - wrong / ROWS, drop, folder=name, **rates)
-
-
-def numbers(wrong):
-    return np.stack([np.arange(ROWS) >= wrong, np.ones(ROWS)], axis=1).astype(float)
-
+from tuning import METRIC, ROWS, numbers, point
 
 WRONG = {"reference": 100, "half": 104, "mixed": 109, "words": 180}
 POINTS = mark_best(
@@ -80,13 +64,36 @@ def test_three_sentences():
     assert lines[1].endswith("It was chosen among 4 on these very rows, so expect a little more loss on others.")
     assert lines[2] == (
         "Multiplexing is on the frontier with mixed, torch, 5 per pass "
-        "(4.0 times the throughput, and it loses 0.4 to 1.5 points)."
+        "(4.0 times the throughput, and it loses 0.4 to 1.5 points; in 100% of the samples no plain model that is as "
+        "fast scores as much, the nearest is words, torch with 82.0 at 40.0 times the throughput)."
     )
     rival = [replace(one, point=replace(one.point, model="TF-IDF", score=0.95, ratio=9.0)) for one in judged()[:1]]
     beaten = recommendation(chosen(), judged(), METRIC, ROWS, Wish(), rival)[2]
-    assert beaten.endswith("points; TF-IDF is both faster and better).")
+    assert beaten.endswith("times the throughput; TF-IDF is both faster and better).")
     without = [one for one in judged() if one.point.group_size == 1]
     assert recommendation(chosen(), without, METRIC, ROWS, Wish())[2].startswith("No multiplexed model")
+
+
+def test_how_sure_a_mixed_point_is_on_the_frontier():
+    """Two models that are right on other rows: which of them is better depends on the sample."""
+
+    def mixed_beside(*plain, mixed_ratio=4.0):
+        points = [point("reference", 100, 1.0), point("mixed", 110, mixed_ratio, 5)]
+        points += [point("mixed", 105, 1.0), *(point(name, 112, ratio) for name, ratio in plain)]
+        rows = {one.name: numbers(round(ROWS * (1 - one.score))) for one in points}
+        rows |= {points[place].name: rows[points[place].name][::-1] for place in range(3, len(points))}
+        return judge(mark_best(points), rows, METRIC, Wish())[1]
+
+    close = mixed_beside(("cut", 4.5), ("slow", 2.0))
+    assert 0.45 < close.ahead < 0.65, "two right answers of a thousand are almost nothing"
+    assert close.competitor.model == "cut"
+    alone = mixed_beside(("slow", 2.0), ("slower", 1.5))
+    assert (alone.ahead, alone.competitor.model) == (1.0, "slow")
+    said = recommendation(chosen(), [judged()[0], close], METRIC, ROWS, Wish())[2]
+    assert f"in {close.ahead:.0%} of the samples no plain model that is as fast scores as much" in said
+    assert "the nearest is cut, torch with 88.8 at 4.5 times the throughput" in said
+    said = recommendation(chosen(), [judged()[0], alone], METRIC, ROWS, Wish())[2]
+    assert "no plain model is as fast, the nearest is slow, torch with 88.8" in said
 
 
 def test_a_rival_that_does_better_is_named():

@@ -149,6 +149,24 @@ def test_copies_of_what_chooses_are_reported(tmp_path):
     assert f"warning: {held} of the 100 test rows have texts that are also in the held-out rows" in " ".join(data.notes)
     assert any(note.startswith(f"warning: {held} of the {held} rows that choose have texts") for note in data.notes)
     assert any(note.startswith("warning: 100 of the 100 rows to test with have texts") for note in data.notes)
+    stop = len(load_split(data.task, "validation"))
+    said = f"warning: {stop} of the {stop} rows that stop the trainings have texts that are also in the unlabelled file"
+    assert any(note.startswith(said) for note in data.notes)
+
+
+def test_a_pair_in_the_other_order_is_the_same_pair(tmp_path):
+    """It is in the same part; and across two files it counts as a copy."""
+    pairs = [{"a": f"question {row}", "b": f"another {row}", "label": "yes" if row % 3 else "no"} for row in range(200)]
+    turned = [row | {"a": row["b"], "b": row["a"]} for row in pairs]
+    both = write_jsonl(tmp_path, "both.jsonl", pairs + turned)
+    data = prepare(Settings(out=tmp_path, train=both, text=("a", "b")), tmp_path / "rows")
+    parts = [data.train, data.choice, load_split(data.task, "validation")]
+    sets = [{frozenset(pair) for pair in zip(part.texts, part.pairs, strict=True)} for part in parts]
+    assert all(len(part) == 2 * len(found) for part, found in zip(parts, sets, strict=True))
+    assert not sets[0] & sets[1] | sets[0] & sets[2] | sets[1] & sets[2]
+    files = {"train": write_jsonl(tmp_path, "one.jsonl", pairs), "validation": write_jsonl(tmp_path, "o.jsonl", turned)}
+    (note,) = prepare(Settings(out=tmp_path, text=("a", "b"), **files), tmp_path / "more").notes
+    assert note.startswith("warning: 200 of the 200 validation rows have texts that are also in the training rows")
 
 
 def test_a_bad_unlabelled_file_is_named_before_anything_is_trained(tmp_path):

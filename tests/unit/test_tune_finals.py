@@ -6,12 +6,16 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
+from datamux.evaluate.frontier import Point
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
-from datamux.tuning import reference, tested
-from datamux.tuning.finals import Finals, _finalists
-from datamux.tuning.report import cells
+from datamux.tuning import finals as finals_module
+from datamux.tuning import measure, reference, tested
+from datamux.tuning.finals import Effort, Finals, _finalists
+from datamux.tuning.measure import GROUPINGS, RIVAL, score_predictor
+from datamux.tuning.report import cells, time_spent
+from datamux.tuning.run import EFFORTS, time_to_measure
 from datamux.tuning.search import Search
 from datamux.tuning.settings import Wish
 from datamux.tuning.subject import Encoder
@@ -33,15 +37,15 @@ def names(trials):
 def test_a_mixed_model_that_is_good_at_a_small_size_reaches_the_finals():
     whole, cut = trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 80, 400))
     mixed = trial("mixed", (2, 89, 180), (5, 70, 350), (10, 50, 600))
-    assert names(_finalists([whole, cut, mixed])) == ["mixed", "1 layer", "4 layers"]
+    assert names(_finalists([whole, cut, mixed], 9)) == ["mixed", "1 layer", "4 layers"]
     slow = trial("slow", (1, 85, 90))
-    assert "slow" not in names(_finalists([whole, cut, mixed, slow]))
+    assert "slow" not in names(_finalists([whole, cut, mixed, slow], 9))
 
 
 def test_one_mixed_model_is_always_measured_to_the_end():
     plain = [trial("4 layers", (1, 90, 100)), trial("1 layer", (1, 88, 900))]
     bad = trial("mixed after 2", (2, 80, 150), (10, 50, 600)), trial("mixed after 1", (2, 70, 150), (10, 40, 600))
-    assert names(_finalists([*plain, *bad])) == ["1 layer", "4 layers", "mixed after 2"]
+    assert names(_finalists([*plain, *bad], 9)) == ["1 layer", "4 layers", "mixed after 2"]
 
 
 def test_a_contender_is_promoted_for_its_best_size():
@@ -70,10 +74,74 @@ def test_out_of_time_every_model_still_has_the_first_engine(monkeypatch, spent, 
     state.data["trials"] = {"fast": trial("fast", (1, 90, 900)), "slow": trial("slow", (1, 80, 50))}
     monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
     given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    given |= {"wish": Wish(), "effort": Effort(9, 16, 1, 0.0)}
     Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
     assert {("reference", "torch"), ("reference", "int8"), ("fast", "torch")} <= set(scored)
     assert (("fast", "int8") in scored) is not late
     assert state.notes == ["no time was left to measure on int8: fast; give a larger --budget"] * late
+
+
+@pytest.mark.parametrize(
+    ("wish", "budget", "exported"),
+    [
+        (Wish(), 1000.0, ["good", "near", "bad"]),
+        (Wish(), 120.0, ["good", "near"]),
+        (Wish(max_drop=0.1), 120.0, ["good", "near"]),
+        (Wish(max_drop=20), 120.0, ["good", "near", "bad"]),
+        (Wish(min_score=79), 120.0, ["good", "near", "bad"]),
+        (Wish(min_score=89), 120.0, ["good", "near"]),
+        (Wish(min_speed=100), 120.0, ["good", "near", "bad"]),
+    ],
+)
+def test_with_little_time_only_what_may_be_chosen_is_exported(monkeypatch, wish, budget, exported):
+    """The reference is always measured, and never fewer than two models."""
+    state, scored = _State(50.0), []
+    rates = {"good": (90, 100), "near": (87.5, 300), "bad": (80, 900)}
+    state.data["trials"] = {name: trial(name, (1, score, rate)) for name, (score, rate) in rates.items()}
+    scores = {"reference": 0.9, "good": 0.9, "near": 0.875, "bad": 0.8}
+
+    def score(self, model, engine):
+        scored.append((model["name"], engine))
+        about = {"model": model["name"], "engine": engine, "score": scores[model["name"]], "seconds": 10.0}
+        state.data["measured"][f"{model['name']}, {engine}"] = about | {"folder": "", "group_size": 1}
+
+    monkeypatch.setattr(Finals, "_score", score)
+    monkeypatch.setattr(Finals, "_forget_old", lambda self, folders: None)
+    given = {"state": state, "budget": budget, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    given |= {"wish": wish, "effort": Effort(9, 16, 1, 0.0)}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
+    finals._score_models()
+    assert {name for name, engine in scored if engine == "int8"} == {"reference", *exported}
+    assert {name for name, engine in scored if engine == "torch"} == scores.keys()
+    assert len(state.notes) == (len(exported) < 3)
+    assert finals.engines_of_contenders() == ["torch", "int8"]
+    state.spent, notes = 500.0, list(state.notes)
+    Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given | {"engines": ["torch"]})._score_models()
+    assert state.notes == notes, "with one engine there is nothing to leave out"
+    state.data["measured"] = {name: one for name, one in state.data["measured"].items() if "reference" in name}
+    assert finals.engines_of_contenders() == [], "the reference alone is no contender"
+
+
+def test_the_timing_has_its_part_of_the_budget(monkeypatch):
+    """Scoring on engines ends before it; and a short budget times fewer models in fewer rounds."""
+    state, scored = _State(87.0), []
+    state.data["trials"] = {"fast": trial("fast", (1, 90, 900))}
+    monkeypatch.setattr(Finals, "_score", lambda self, model, engine: scored.append((model["name"], engine)))
+    given = {"state": state, "budget": 100.0, "engines": ["torch", "int8"], "subject": Namespace(reference="models/r")}
+    given |= {"wish": Wish(), "effort": Effort(models=9, timed=8, rounds=2, seconds=0.3)}
+    Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)._score_models()
+    assert ("fast", "int8") not in scored, "14.4 seconds are kept for the timing"
+    short, usual = EFFORTS[600], EFFORTS[2700]
+    assert short.models < usual.models
+    assert short.rounds < usual.rounds
+    assert short.timing < 0.35 * 600
+
+
+def test_time_is_kept_for_the_finals():
+    assert time_to_measure(7200) == 1440
+    assert time_to_measure(1800) == 600
+    assert time_to_measure(60) == pytest.approx(21)
+    assert time_spent({"spent": 90.0, "budget": 120}) == "The search took 1.5 of the 2.0 minutes of its budget."
 
 
 def test_what_was_trained_further_is_measured_again():
@@ -128,3 +196,55 @@ def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, tr
     reference._trained(encoder, data, tmp_path, state, 600.0, 64, METRIC, 0, print)
     said = "the budget left the reference 40 steps, where 781 were planned"
     assert any(said in note for note in state.notes) is short
+
+
+def test_rivals_that_could_not_be_fitted_are_tried_again(monkeypatch):
+    """After a kill, a rival that was scored may be missing from the timing; the others are timed."""
+    state = _State(0.0)
+    state.save = lambda **more: state.data.update(more)
+    given = {"state": state, "rivals": list, "effort": Effort(9, 16, 1, 0.0), "tell": lambda text: None}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
+    finals._score_rivals()
+    assert not state.data["rivals_scored"]
+    monkeypatch.setattr(Finals, "_predictor", lambda self, one: None)
+    monkeypatch.setattr(finals_module, "timed_predictor", lambda name, *args: Namespace(name=name))
+    monkeypatch.setattr(finals_module, "time_all", lambda timed, **options: {one.name: 1 for one in timed})
+    finals.data = Namespace(choice=None)
+    chosen = [{"model": "reference", "engine": "torch", "group_size": 1, "name": "reference, torch"}]
+    chosen += [{"model": "TF-IDF", "engine": RIVAL, "group_size": 1, "name": "TF-IDF, scikit-learn"}]
+    assert finals._speeds(chosen).keys() == {"reference, torch"}
+    state.data["measured"] = {one["name"]: one for one in chosen}
+    of_rows = Point("TF-IDF", RIVAL, 1, 0, 0, 0, 0, 0, 0)
+    assert not finals.can_be_tested(of_rows)
+    state.data["measured"][of_rows.name]["tested"] = True
+    assert finals.can_be_tested(of_rows)
+
+
+class _Answers:
+    """A predictor that is always right, and remembers in which orders it was asked."""
+
+    def __init__(self):
+        self.orders = []
+
+    def stream(self, texts, group_size):
+        self.orders.append(list(texts))
+        yield from ({"label": "a"} for _ in texts)
+
+
+def test_every_engine_and_the_test_rows_answer_as_many_groupings():
+    """Otherwise the choice would favour the engine whose only grouping had lucky neighbours."""
+    rows, labels = Examples([f"text {row}" for row in range(30)], labels=["a"] * 30), find_labels(["a", "b"])
+    for size, wanted in ((1, 1), (5, GROUPINGS)):
+        predictor = _Answers()
+        assert score_predictor(predictor, rows, labels, METRIC, size).score == 1.0
+        _, *orders = predictor.orders
+        assert len(orders) == wanted
+        assert len({tuple(order) for order in orders}) == wanted
+
+
+def test_a_first_look_runs_as_many_passes_at_every_group_size(monkeypatch):
+    asked, clock = [], iter([0.0, 4.0, 10.0, 12.0])
+    monkeypatch.setattr(measure, "FromTexts", lambda *args: lambda rows, positions: asked.append(rows))
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
+    assert measure.quick_rate(None, ["a"], 10) == 2560 / 2.0, "the better of two"
+    assert asked == [2560] * 3

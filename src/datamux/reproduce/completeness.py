@@ -15,6 +15,9 @@ from datamux.reproduce.images.torch_again import POINTS
 from datamux.reproduce.records import Record
 from datamux.tuning.engines import NEEDS
 from datamux.tuning.families import FAMILIES
+from datamux.tuning.finals import NO_TIME
+from datamux.tuning.settings import Wish, parse_budget
+from datamux.tuning.subject import SHIPPED
 from datamux.vision.digits import MNIST
 
 DATA = {"source": MNIST, "train": 60_000, "test": 10_000}
@@ -35,7 +38,7 @@ def _text_problems(record: Record, experiment: Experiment) -> Iterator[str]:
     if record["seed"] not in experiment.seeds:
         yield f"its seed is {record['seed']}, not one of {list(experiment.seeds)}"
     if experiment.kind == "tune":
-        yield from _tuning_problems(record)
+        yield from _tuning_problems(record, experiment)
     if experiment.kind == "train":
         if record["recipe"]["run"]["seed"] != record["seed"]:
             yield f"its recipe has seed {record['recipe']['run']['seed']}, not {record['seed']}"
@@ -45,7 +48,7 @@ def _text_problems(record: Record, experiment: Experiment) -> Iterator[str]:
                 yield f"{place} is {found!r}, not {wanted!r}"
 
 
-def _tuning_problems(record: Record) -> Iterator[str]:
+def _tuning_problems(record: Record, experiment: Experiment) -> Iterator[str]:
     """A search counts if every family and every engine took part, and if it was tested beside the rivals."""
     rows = record["results"]
     tried, notes = {row["family"] for row in rows}, " ".join(record["notes"])
@@ -56,10 +59,23 @@ def _tuning_problems(record: Record) -> Iterator[str]:
         if engine not in record["engines"] and not (engine == "bf16" and "half precision (bf16) was left out" in notes):
             yield f"the engine {engine} was not measured"
     yield from (f"{row['name']}: {row['failed']}" for row in rows if row.get("skipped"))
+    yield from (note for note in record["notes"] if note.startswith(NO_TIME))
+    yield from _other_settings(record, experiment)
     if not record.get("test_results"):
         yield "it was not tested on rows that played no part"
     if sum(row["chosen"] for row in rows) != 1:
         yield "it does not say which model is chosen"
+
+
+def _other_settings(record: Record, experiment: Experiment) -> Iterator[str]:
+    """A budget, a wish or an encoder that the catalogue does not name, as after a first try with other options."""
+    settings = experiment.settings
+    if record["budget"] != parse_budget(settings["budget"]):
+        yield f"its budget is {record['budget']:g} seconds, not {settings['budget']}"
+    if record["wish"] != (wanted := str(Wish(max_drop=settings["max-drop"]))):
+        yield f"its wish is {record['wish']!r}, not {wanted!r}"
+    if not record["encoder"] or record["encoder"] == SHIPPED:
+        yield f"its encoder is {record['encoder']!r}, not a pretrained one that was named"
 
 
 def _setting(recipe: dict[str, Any], place: str, wanted: Any) -> Any:

@@ -50,7 +50,7 @@ def text_keys(rows: Examples) -> set[str]:
 
 
 def text_key(rows: Examples, row: int) -> str:
-    """What rows with the same text, pair or words have in common."""
+    """What rows with the same text, pair or words have in common. The order of a pair does not matter."""
     text = rows.texts[row]
     words = " ".join(text) if isinstance(text, list) else text
-    return words if rows.pairs is None else f"{words}\0{rows.pairs[row]}"
+    return words if rows.pairs is None else "\0".join(sorted((words, rows.pairs[row])))

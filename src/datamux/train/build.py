@@ -187,6 +187,18 @@ def copy_head(teacher: PreTrainedModel, model: PreTrainedModel, order: Sequence[
         model.load_state_dict(given, strict=False)
 
 
+def has_own_head(start: str, model: PreTrainedModel) -> bool:
+    """Whether `build` gave a model the head of its start model: one of ours, for the same labels and of the same shape.
+
+    A contender that goes on from its own model keeps what its head has learned.
+    """
+    if not start or not is_ours(config := load_config(start)):
+        return False
+    own = model.config
+    same_task = type(model).__name__ in (config.architectures or ()) and config.id2label == own.id2label
+    return same_task and config.head_context == own.head_context and _built_alike(DEMULTIPLEXER, config, own)
+
+
 def _built_alike(part: str, start: PreTrainedConfig, config: MuxConfig) -> bool:
     """Whether a part of equal shapes also means the same: keys belong to their multiplexer, a head to its labels."""
     kind = part.rpartition(".")[2]

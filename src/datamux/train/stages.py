@@ -25,7 +25,7 @@ from datamux.hub.models import MuxPreTrainedModel
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Chunks, Rows, encode_examples
 from datamux.tasks.task import Task, get_task
-from datamux.train.build import build, copy_head
+from datamux.train.build import build, copy_head, has_own_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import (
     cache_folder,
@@ -229,6 +229,7 @@ def train_task(
 
     `first` is the model that the run started from, before any warm-up. If it is a classifier and the recipe names no
     teacher, it is the teacher. A warm-up has no task head, so the head is copied from the teacher if datamux made it.
+    A start model with a head for this very task, which is not the teacher, keeps its own.
     """
     final = folder / "model"
     if (final / "training.json").exists():
@@ -249,7 +250,9 @@ def train_task(
     teacher = load_teacher(settings.teacher, CLASSIFIERS[task.kind], labels)
     if recipe.model.frozen:
         check_label_order(recipe.model.start, labels)
-    elif teacher is not None:
+    elif teacher is not None and (
+        settings.teacher == recipe.model.start or not has_own_head(recipe.model.start, model)
+    ):
         copy_head(teacher, model, order_of(teacher.config, labels))
     if teacher is not None:
         with first_process_first():

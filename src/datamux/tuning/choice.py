@@ -1,12 +1,13 @@
 """Which of the measured models to use, and how sure that is. All are compared on the same samples of the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from datamux.evaluate.frontier import Point
 from datamux.evaluate.row_scores import Metric, Numbers, bootstrap, interval
+from datamux.tuning.measure import RIVAL
 from datamux.tuning.settings import Wish
 
 TENFOLD = 10.0  # times the throughput: a loss that is worth knowing
@@ -14,13 +15,19 @@ TENFOLD = 10.0  # times the throughput: a loss that is worth knowing
 
 @dataclass(frozen=True)
 class Judged:
-    """A point, the interval of its loss against the reference, and in what share of the samples the wish holds."""
+    """A point, the interval of its loss against the reference, and in what share of the samples the wish holds.
+
+    For a mixed point, `ahead` is the share of the samples in which no plain point that is at least as fast scores as
+    much, and `competitor` is the best of these plain points, or the fastest of all if none is as fast.
+    """
 
     point: Point
     drop_low: float
     drop_high: float
     chance: float
     meets: bool
+    ahead: float = 1.0
+    competitor: Point | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,18 @@ class Choice:
 def judge(points: Sequence[Point], rows: Mapping[str, Numbers], metric: Metric, wish: Wish) -> list[Judged]:
     """Every point with its interval. `rows` has the numbers of each point's rows; the first point is the reference."""
     scores = bootstrap(metric, *(rows[point.name] for point in points))
-    return [_judged(point, its, scores[0], wish) for point, its in zip(points, scores, strict=True)]
+    judged = [_judged(point, its, scores[0], wish) for point, its in zip(points, scores, strict=True)]
+    mixed = {point.model for point in points if point.group_size > 1}
+    plain = [place for place, point in enumerate(points) if point.model not in mixed and point.engine != RIVAL]
+    for place, point in enumerate(points):
+        if point.group_size > 1:
+            as_fast = [other for other in plain if points[other].ratio >= point.ratio]
+            best = np.max([scores[other] for other in as_fast], axis=0) if as_fast else np.full_like(scores[0], -np.inf)
+            nearest = max((points[other] for other in as_fast), key=lambda other: other.score, default=None)
+            fastest = max((points[other] for other in plain), key=lambda other: other.ratio, default=None)
+            ahead = float(np.mean(scores[place] > best))
+            judged[place] = replace(judged[place], ahead=ahead, competitor=nearest or fastest)
+    return judged
 
 
 def _judged(point: Point, scores: Numbers, reference: Numbers, wish: Wish) -> Judged:
@@ -146,10 +164,21 @@ def _about_multiplexing(judged: Sequence[Judged], rivals: Sequence[Judged]) -> s
         )
     names = ", ".join(
         f"{one.point.name} ({one.point.ratio:.1f} times the throughput, and it loses {one.drop_low:.1f} to "
-        f"{one.drop_high:.1f} points{_beaten_by(one, rivals)})"
+        f"{one.drop_high:.1f} points; {_how_sure(one)}{_beaten_by(one, rivals)})"
         for one in on_frontier
     )
     return f"Multiplexing is on the frontier with {names}."
+
+
+def _how_sure(one: Judged) -> str:
+    """How sure it is that a mixed point belongs on the frontier, and which plain one is nearest."""
+    plain = one.competitor
+    if plain is None:
+        return "there was no plain model to compare it with"
+    nearest = f"the nearest is {plain.name} with {100 * plain.score:.1f} at {plain.ratio:.1f} times the throughput"
+    if plain.ratio < one.point.ratio:
+        return f"no plain model is as fast, {nearest}"
+    return f"in {one.ahead:.0%} of the samples no plain model that is as fast scores as much, {nearest}"
 
 
 def _beaten_by(one: Judged, rivals: Sequence[Judged]) -> str:

@@ -44,7 +44,6 @@ PLAIN_MODEL: Section = {
 MIXED: Section = {
     "groups": 12,
     "min_rows": 32,
-    "learning_rate": 2e-4,
     "alpha": 0.0,
     "consistency": 1.0,
     "start_size": 1,

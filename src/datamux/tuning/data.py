@@ -7,6 +7,7 @@ because a file may be sorted by label. Every decision that the user should know 
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from datamux.tuning.settings import Settings
 CHOICE_SHARE, MOST_CHOICE = 0.15, 3000  # of the rows, held out to choose with; more would take long to answer
 STOP_SHARE, MOST_STOP = 0.1, 1000  # of the rest, to decide when a training stops
 LEAST_ROWS = 20
+ROWS = "rows"  # the folder of the written parts, below that of the search
 SECRET = "-1"  # the label of every row of a test split whose labels are not published
 
 
@@ -74,9 +76,10 @@ def prepare(settings: Settings, folder: Path) -> Data:
     if test is not None:
         _warn_of_copies(rows, test, "training", "test", notes)
         _warn_of_copies(choice, test, "validation" if validated else "held-out", "test", notes)
-    if settings.unlabelled is not None:
-        _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), choice, test, notes)
     learn, stop = hold_out(rows, STOP_SHARE, MOST_STOP, settings.seed + 1, labels)
+    if settings.unlabelled is not None:
+        parts = {"that choose": choice, "to test with": test, "that stop the trainings": stop}
+        _warn_of_known_texts(load_unlabelled(task, settings.unlabelled), parts, notes)
     if len(choice) == 0:
         different = len(text_keys(rows))
         raise BadFile(rows.source, f"has only {different} different texts, so no row is left to choose with: add more")
@@ -94,6 +97,18 @@ def prepare(settings: Settings, folder: Path) -> Data:
         },
     )
     return Data(written, Labels(labels.names, labels.problem), learn, choice, test, notes)
+
+
+def sampled_to_teach(data: Data, unlabelled: str, rows: int, seed: int, folder: Path) -> tuple[Data, str]:
+    """As many texts as the reference has time to answer: random rows, and if all of them fit, unlabelled texts too."""
+    train = shuffled(data.train, seed).first(rows)
+    file = _write(train, data.task, folder / "taught.jsonl")
+    task = replace(data.task, files=dict(data.task.files) | {"train": file})
+    more = ""
+    if unlabelled and rows > len(train):
+        texts = shuffled(load_unlabelled(data.task, Path(unlabelled)), seed).first(rows - len(train))
+        more = str(_write(texts, data.task, folder / "taught-unlabelled.jsonl"))
+    return replace(data, train=train, task=task), more
 
 
 def _task(settings: Settings) -> Task:
@@ -170,9 +185,9 @@ def _warn_of_copies(known: Examples, rows: Examples, known_as: str, name: str, n
         )
 
 
-def _warn_of_known_texts(unlabelled: Examples, choice: Examples, test: Examples | None, notes: list[str]) -> None:
+def _warn_of_known_texts(unlabelled: Examples, parts: Mapping[str, Examples | None], notes: list[str]) -> None:
     texts = text_keys(unlabelled)
-    for name, rows in (("that choose", choice), ("to test with", test)):
+    for name, rows in parts.items():
         copies = 0 if rows is None else sum(text_key(rows, row) in texts for row in range(len(rows)))
         if rows is not None and copies:
             notes.append(
@@ -182,12 +197,11 @@ def _warn_of_known_texts(unlabelled: Examples, choice: Examples, test: Examples 
 
 
 def _write(rows: Examples, task: Task, file: Path) -> Path:
-    """Rows as JSON lines, with the names of their labels."""
-    assert rows.labels is not None
+    """Rows as JSON lines, with the names of their labels, if they have some."""
     lines = []
     for row in range(len(rows)):
         texts = [rows.texts[row], *([] if rows.pairs is None else [rows.pairs[row]])]
-        cells = dict(zip(task.text, texts, strict=True)) | {task.label: rows.labels[row]}
+        cells = dict(zip(task.text, texts, strict=True)) | ({task.label: rows.labels[row]} if rows.labels else {})
         lines.append(json.dumps(cells, ensure_ascii=False))
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")

@@ -16,10 +16,10 @@ from datamux.inference.predictor import Predictor
 from datamux.tasks.examples import Examples
 from datamux.train.simple_rivals import FittedRival
 from datamux.tuning.data import Data
-from datamux.tuning.engines import on_engine
+from datamux.tuning.engines import NEEDS, on_engine
 from datamux.tuning.keep import source_name
 from datamux.tuning.measure import (
-    GROUPINGS,
+    RIVAL,
     point_of,
     quick_rate,
     rival_answers,
@@ -29,15 +29,32 @@ from datamux.tuning.measure import (
     timed_rival,
 )
 from datamux.tuning.search import last_trials, looks_of, reason, slug
+from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
 
-MOST_MODELS = 9  # trained models that are measured on every engine
-MOST_TIMED = 16  # of all models and engines, those that are timed to the end
 NEARLY = 1.0  # points, and
 NEARLY_AS_FAST = 1.25  # times the speed: what is this close to the frontier stays in
-RIVAL = "scikit-learn"  # the engine of the rivals
+EXPORTING = 15.0  # seconds, about, to export a model
+MOST_TIMING = 0.15  # of the budget is kept for the timing, even if it takes longer
+BEYOND = 2.0  # with little time, a model that is this many points beyond the wish is measured on one engine only
+NO_TIME = "no time was left to measure"  # how a note begins that names what is missing
 Measured = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: models on every engine, models and engines in the timing, its rounds, seconds of a turn."""
+
+    models: int
+    timed: int
+    rounds: int
+    seconds: float
+
+    @property
+    def timing(self) -> float:
+        """About how long the timing takes, with the search for the best batch sizes."""
+        return 3 * self.timed * self.rounds * self.seconds
 
 
 @dataclass
@@ -48,12 +65,12 @@ class Finals:
     subject: Subject
     data: Data
     metric: Metric
+    wish: Wish
     engines: Sequence[str]
     rivals: Callable[[], Sequence[FittedRival]]  # they are fitted when they are needed
     folder: Path
     budget: float
-    rounds: int
-    seconds: float
+    effort: Effort
     tell: Callable[[str], None]
 
     def run(self) -> tuple[list[Point], dict[str, Numbers]]:
@@ -62,6 +79,7 @@ class Finals:
         self._score_rivals()
         chosen = self._for_timing()
         speeds = self._speeds(chosen)
+        chosen = [one for one in chosen if one["name"] in speeds]
         reference = chosen[0]
         points = [point_of(one, speeds[one["name"]], reference["score"]) for one in chosen]
         ours = iter(mark_best([point for point in points if point.engine != RIVAL]))
@@ -73,21 +91,78 @@ class Finals:
         reference = {"name": "reference", "folder": self.subject.reference, "sizes": [1]}
         trials = last_trials(self.state.data["trials"])
         self._forget_old({trial["name"]: trial["folder"] for trial in trials})
-        finalists = _finalists(trials)
+        finalists = [_with_single_texts(trial) for trial in _finalists(trials, self.effort.models)]
         self._score(reference, "torch")  # all are compared with it
-        first = True
-        for engine in self.engines:
+        first, *others = self.engines
+        for model in (reference, *finalists):
+            self._score(model, first)
+        kept = self._worth_their_time(finalists)
+        for engine in others:
             late = []
-            for model in (reference, *finalists):
-                if self.state.spent < self.budget or first or model is reference:
+            for model in (reference, *kept):
+                if self.state.spent < self._until or model is reference:
                     self._score(model, engine)
                 elif self._unmeasured(model, engine):
                     late.append(model["name"])
             if late:
-                self.state.note(
-                    f"no time was left to measure on {engine}: {', '.join(late)}; give a larger --budget", self.tell
-                )
-            first = False
+                self.state.note(f"{NO_TIME} on {engine}: {', '.join(late)}; give a larger --budget", self.tell)
+
+    def _worth_their_time(self, finalists: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The models to measure on the other engines: with little time, only those that may still be chosen."""
+        others = self.engines[1:]
+        needed = sum(
+            EXPORTING + self._seconds(model)
+            for engine in others
+            for model in finalists
+            if self._unmeasured(model, engine)
+        )
+        if not needed or self.wish.min_speed is not None or self.state.spent + needed <= self._until:
+            return finalists
+        reference = self._best_score({"name": "reference", "sizes": [1]}, "torch") or 0.0
+        floor = 100 * reference - self.wish.points
+        floor = (floor if self.wish.min_score is None else self.wish.min_score) - BEYOND
+        scores = {model["name"]: self._best_score(model, self.engines[0]) for model in finalists}
+        known = sorted((score for score in scores.values() if score is not None), reverse=True)
+        floor = min([floor, *(100 * score for score in known[:2])])
+        kept = [m for m in finalists if (score := scores[m["name"]]) is None or 100 * score >= floor]
+        out = ", ".join(model["name"] for model in finalists if model not in kept)
+        if out:
+            self.state.note(
+                f"there was little time for measuring, so what is far from the wish was measured only on "
+                f"{self.engines[0]}: {out}; give a larger --budget",
+                self.tell,
+            )
+        return kept
+
+    @property
+    def _until(self) -> float:
+        """When scoring must end, so that the timing ends within the budget."""
+        return self.budget - min(self.effort.timing, MOST_TIMING * self.budget)
+
+    def _on(self, model: dict[str, Any], engine: str) -> list[Measured]:
+        """What was measured of a model on an engine."""
+        known = self.state.data["measured"]
+        names = (_name(model["name"], engine, size) for size in model["sizes"])
+        return [known[name] for name in names if name in known]
+
+    def _best_score(self, model: dict[str, Any], engine: str) -> float | None:
+        return max((float(one["score"]) for one in self._on(model, engine)), default=None)
+
+    def _seconds(self, model: dict[str, Any]) -> float:
+        """How long a model took on the first engine."""
+        return sum(float(one.get("seconds", 0.0)) for one in self._on(model, self.engines[0]))
+
+    def scores_of(self, point: Point) -> dict[str, float]:
+        """The scores of a model on its engine, by the group size."""
+        measured = self.state.data["measured"].values()
+        same = [one for one in measured if (one["model"], one["engine"]) == (point.model, point.engine)]
+        return {str(one["group_size"]): one["score"] for one in sorted(same, key=lambda one: int(one["group_size"]))}
+
+    def engines_of_contenders(self) -> list[str]:
+        """The engines on which a trained model, and not just the reference, was measured."""
+        measured = self.state.data["measured"].values()
+        found = {one["engine"] for one in measured if one["model"] != "reference" and one["engine"] != RIVAL}
+        return [engine for engine in NEEDS if engine in found]
 
     def _forget_old(self, folders: dict[str, str]) -> None:
         """Drop what was measured of models that were trained further since; all finalists are then timed again."""
@@ -114,16 +189,18 @@ class Finals:
             return
         texts = inputs_of(self.data.choice)
         for size in sizes:
-            orders = GROUPINGS if engine == "torch" else 1
-            found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size, groupings=orders)
+            before = time.perf_counter()
+            found = score_predictor(predictor, self.data.choice, self.data.labels, self.metric, size)
             about = {"model": model["name"], "engine": engine, "group_size": size, "folder": model["folder"]}
             rate = quick_rate(predictor, texts, size)
-            self._keep(about | {"score": found.score, "rate": rate}, found.rows)
+            seconds = time.perf_counter() - before
+            self._keep(about | {"score": found.score, "rate": rate, "seconds": seconds}, found.rows)
 
     def _score_rivals(self) -> None:
         if self.state.data.get("rivals_scored"):
             return
-        for rival in self.rivals():
+        rivals = self.rivals()
+        for rival in rivals:
             if _name(rival.name, RIVAL, 1) in self.state.data["measured"]:
                 continue
             before = time.perf_counter()
@@ -132,7 +209,7 @@ class Finals:
             rows = self.metric.of_rows(answers, self.data.choice, self.data.labels)
             about = {"model": rival.name, "engine": RIVAL, "group_size": 1, "folder": ""}
             self._keep(about | {"score": score_of(self.metric, rows), "rate": rate}, rows)
-        self.state.save(rivals_scored=True)
+        self.state.save(rivals_scored=bool(rivals))  # if fitting failed, the next run tries again
 
     def _keep(self, about: Measured, rows: Numbers) -> None:
         name = _name(about["model"], about["engine"], about["group_size"])
@@ -164,6 +241,11 @@ class Finals:
         found: Numbers = np.load(file)
         return found
 
+    def can_be_tested(self, point: Point) -> bool:
+        """Whether test rows can be answered: a rival may not have been fitted again after an interruption."""
+        known = point.engine != RIVAL or self.state.data["measured"][point.name].get("tested")
+        return bool(known or any(rival.name == point.model for rival in self.rivals()))
+
     def _predictor(self, one: Measured) -> Predictor:
         folder = Path(one["folder"])
         return on_engine(folder, one["engine"], self._exported / source_name(folder))
@@ -174,7 +256,7 @@ class Finals:
         first = next(one for one in measured if (one["model"], one["engine"]) == ("reference", "torch"))
         rivals = [one for one in measured if one["engine"] == RIVAL]
         others = [one for one in measured if one is not first and one not in rivals]
-        near = _near_frontier(others, "score")[: MOST_TIMED - len(rivals)]
+        near = _near_frontier(others, "score")[: max(2, self.effort.timed - len(rivals))]
         near = [one for one in others if one in near]
         mixed = [one for one in others if one["group_size"] > 1 and one not in near]
         near += [max(mixed, key=lambda one: (one["score"], one["rate"]))] if mixed else []
@@ -190,11 +272,12 @@ class Finals:
         timed: list[Timed] = []
         for one in chosen:
             if one["engine"] == RIVAL:
-                timed.append(timed_rival(rivals[one["model"]], self.data.choice))
-                timed[-1].name = one["name"]
+                if one["model"] in rivals:  # it may not have been fitted again after an interruption
+                    timed.append(timed_rival(rivals[one["model"]], self.data.choice))
+                    timed[-1].name = one["name"]
                 continue
             timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
-        speeds = dict(time_all(timed, rounds=self.rounds, seconds=self.seconds, tell=self.tell))
+        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self.tell))
         self.state.save(speeds=speeds)
         return speeds
 
@@ -203,15 +286,20 @@ class Finals:
         return self.folder / "exported"
 
 
-def _finalists(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _finalists(trials: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     """The models near the frontier at any of their group sizes, and the best multiplexed one in any case."""
     looks = [look | {"trial": trial} for trial in trials for look in looks_of(trial)]
     near = [look["trial"] for look in _near_frontier(looks, "stop_score")]
-    found = [trial for place, trial in enumerate(near) if trial not in near[:place]][:MOST_MODELS]
+    found = [trial for place, trial in enumerate(near) if trial not in near[:place]][:most]
     mixed = [look for look in looks if look["group_size"] > 1]
     if mixed and not any(max(trial["sizes"]) > 1 for trial in found):
         found.append(min(mixed, key=_margin_among(looks, "stop_score"))["trial"])
     return found
+
+
+def _with_single_texts(trial: dict[str, Any]) -> dict[str, Any]:
+    """A mixed model is also scored at one text per pass: so a server answers a text that comes alone."""
+    return trial | {"sizes": sorted({1, *trial["sizes"]})}
 
 
 def _near_frontier(found: Sequence[Measured], score: str) -> list[Measured]:

@@ -51,8 +51,9 @@ def write_best(
         )
     (out / "gears.json").write_text(json.dumps(gears, indent=1) + "\n")
     size = str(choice.best.point.group_size)
-    scores = {"scores": {size: choice.best.point.score}, "speed": {size: {"texts_per_second": choice.best.point.rate}}}
-    write_record(card | scores, out / "card.json")
+    scores = card.get("scores", {}) | {size: choice.best.point.score}
+    speed = {size: {"texts_per_second": choice.best.point.rate}}
+    write_record(card | {"scores": scores, "speed": speed}, out / "card.json")
     return gears
 
 

@@ -159,7 +159,7 @@ def _steps(encoder: Encoder, data: Data, budget: float, max_tokens: int, metric:
 
 
 def _recipe(encoder: Encoder, data: Data, steps: int, max_tokens: int, metric: Metric, seed: int) -> Recipe:
-    rate = 5e-4 if not encoder.name else 1e-4 if encoder.hidden <= 512 else 3e-5
+    rate = 5e-4 if not encoder.name else 3e-5 if encoder.is_wide else 1e-4
     model = PLAIN_MODEL | {"start": encoder.name, "max_tokens": max_tokens}
     model |= {"head_context": 2} if data.tags else {}  # as all that learn from it
     task = PLAIN | {"steps": steps, "learning_rate": rate, "teacher": "none", "patience": 3}

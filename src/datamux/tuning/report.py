@@ -31,6 +31,12 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (row["name"], f"{row['score']:.1f}", drop, f"{row['rate']:,.0f}", ratio, f"{row['chance']:.0%}", mark)
 
 
+def time_spent(record: dict[str, Any]) -> str:
+    """How long the search took, and how long it was allowed to take."""
+    spent, budget = (record[name] / 60 for name in ("spent", "budget"))
+    return f"The search took {spent:.1f} of the {budget:.1f} minutes of its budget."
+
+
 def html(record: dict[str, Any]) -> str:
     head = "".join(f"<th>{escape(title)}</th>" for title in TITLES)
     rows = []
@@ -46,6 +52,7 @@ def html(record: dict[str, Any]) -> str:
 <p>{escape(" ".join(record["recommendation"]))}</p>
 <p>{escape(record["tenfold"])}</p>
 {tested}
+<p>{time_spent(record)}</p>
 {frontier_svg(record)}
 <h2>Everything that was tried</h2>
 <p>Scores are {escape(record["metric"])} in percent, on {record["choice_rows"]:,} rows that nothing was trained on,
@@ -64,6 +71,7 @@ def markdown(record: dict[str, Any]) -> str:
     lines = [f"# {record['task']}: the fastest model that is good enough", "", " ".join(record["recommendation"]), ""]
     lines += [record["tenfold"], "", "![Score against texts per second](frontier.svg)", ""]
     lines += [record["tested"], ""] if record.get("tested") else []
+    lines += [time_spent(record), ""]
     lines += ["| " + " | ".join(TITLES) + " |", "|" + "---|" * len(TITLES)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in record["table"]]
     lines += [

@@ -26,11 +26,12 @@ from datamux.tuning.choice import (
     tenfold_sentence,
 )
 from datamux.tuning.contender import Contender, LeftOut
-from datamux.tuning.data import Data, prepare
+from datamux.tuning.data import ROWS, Data, prepare
 from datamux.tuning.engines import find_engines
 from datamux.tuning.families import FAMILIES
-from datamux.tuning.finals import RIVAL, Finals
+from datamux.tuning.finals import Effort, Finals
 from datamux.tuning.keep import write_best
+from datamux.tuning.measure import RIVAL
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
@@ -45,9 +46,16 @@ OWN_CLASSIFIER = (
     "warning: the reference was trained before this search; if it has seen some of the rows that choose, its score on "
     "them flatters it, and the losses of the others look larger than they are"
 )
-SEARCH, ROWS = "search", "rows"  # folders below that of the best model, and below that of the search
-MEASURING = 0.2  # of the budget, kept for engines and timing
-TIMING = {600: (5, 0.7), 60: (3, 0.2), 0: (2, 0.05)}  # from this budget on: rounds, and seconds of one turn
+SEARCH = "search"  # the folder below that of the best model
+MEASURING = 0.2  # of the budget, kept for engines and timing; but at least
+LEAST_MEASURING = 600.0  # seconds, which six models of a usual encoder take on five engines,
+MOST_MEASURING = 0.35  # or this part of a short budget
+EFFORTS = {  # from this budget on
+    2700: Effort(models=9, timed=16, rounds=5, seconds=0.7),
+    600: Effort(models=6, timed=12, rounds=3, seconds=0.7),
+    60: Effort(models=6, timed=12, rounds=3, seconds=0.2),
+    0: Effort(models=6, timed=12, rounds=2, seconds=0.05),
+}
 LEAST_RIVAL_ROWS, MOST_RIVAL_WORK = 10_000, 2_000_000  # rows, and rows times labels, that scikit-learn learns from
 Tell = Callable[[str], None]
 logger = logging.getLogger(__name__)
@@ -130,7 +138,7 @@ def run_tune(settings: Settings, tell: Tell) -> Result:
         notes.append(OWN_CLASSIFIER)
     if state.resumed:
         tell(f"continuing the search in {out}, after {state.spent / 60:.0f} minutes")
-    state.save(notes=[])
+    state.begin_notes()
     if settings.encoder is None:
         notes.append(f"the encoder is {encoder.called}, because --encoder names no other")
     for note in (*data.notes, *notes):
@@ -161,31 +169,42 @@ def _run(
         metric,
         settings.wish,
         folder,
-        settings.budget * (1 - MEASURING),
-        str(settings.unlabelled or ""),
+        settings.budget - time_to_measure(settings.budget),
+        str(settings.unlabelled.resolve()) if settings.unlabelled else "",
         settings.seed,
         tell,
     ).run(contenders)
     rivals = cache(partial(_rivals, data, encoder, state, tell))
-    rounds, seconds = next(timing for least, timing in TIMING.items() if settings.budget >= least)
-    finals = Finals(state, subject, data, metric, engines, rivals, folder, settings.budget, rounds, seconds, tell)
+    effort = next(effort for least, effort in EFFORTS.items() if settings.budget >= least)
+    finals = Finals(state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, effort, tell)
     points, rows = finals.run()
     judged = judge(points, rows, metric, settings.wish)
     ours = [one for one in judged if one.point.engine != RIVAL]
     choice = choose(ours, settings.wish)
     tenfold = smallest_loss(ours, TENFOLD)
-    record = _record(settings, state, subject, data, metric, engines, judged, choice, tenfold)
-    write_best(out, choice, judged, folder / "exported", _card(record, data), settings.wish, _columns(settings))
+    measured_on = finals.engines_of_contenders()
+    record = _record(settings, state, subject, data, metric, measured_on, judged, choice, tenfold)
+    scores = finals.scores_of(choice.best.point)
+    _warn_of_single_texts(scores, judged[0].point.score, settings.wish, state, tell)
+    record["notes"] = state.data["notes"]
+    card = _card(record, data) | {"scores": scores}
+    write_best(out, choice, judged, folder / "exported", card, settings.wish, _columns(settings))
     test = data.test
     if test is not None:
         wanted = [judged[0], choice.best, tenfold, *(one for one in judged if one.point.engine == RIVAL)]
-        names = [one.point.name for one in wanted if one is not None]
+        names = [one.point.name for one in wanted if one is not None and finals.can_be_tested(one.point)]
         record["test_results"] = test_results(names, lambda name: finals.test_rows_of(name, test), metric)
         record["tested"] = tested_sentence(record["test_results"], choice.best.point.name, test)
+    record["spent"] = state.spent
     state.save(**record)
     write_report(record, out)
     (out / "README.md").write_text(_readme(record), encoding="utf-8")
     return Result(out, record)
+
+
+def time_to_measure(budget: float) -> float:
+    """How many seconds of the budget are kept for the finals."""
+    return max(MEASURING * budget, min(LEAST_MEASURING, MOST_MEASURING * budget))
 
 
 def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) -> list[Contender]:
@@ -205,13 +224,14 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     tell("fitting what you could have tried with scikit-learn")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
     most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
-    if len(data.train) > most:
-        state.note(f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long", tell)
     try:
         found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=min(most, len(data.train)))
     except Exception as error:  # what was trained must not be lost because a rival fails
         state.note(f"the rivals from scikit-learn were left out: {reason(error)}", tell)
         return []
+    said = f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long"
+    if len(data.train) > most and said not in state.data["notes"]:
+        state.note(said, tell, lasts=True)
     return [rival for rival in found if rival.name not in CONSTANT]
 
 
@@ -296,7 +316,8 @@ def _table(state: State, judged: Sequence[Judged], choice: Choice) -> list[dict[
             continue
         about = {"name": f"{trial['name']}, round {trial['rung'] + 1}", "family": trial["family"], **plain}
         if "failed" in trial:
-            rows.append(about | {"failed": trial["failed"], "skipped": trial.get("skipped", False)})
+            skipped = trial.get("skipped", False) and not trial.get("spared", False)
+            rows.append(about | {"failed": trial["failed"], "skipped": skipped})
         else:
             score = trial["stop_score"]
             rows.append(
@@ -313,6 +334,17 @@ def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:
         "metric": record["metric"],
         "rows": record["choice_rows"],
     }
+
+
+def _warn_of_single_texts(scores: dict[str, float], reference: float, wish: Wish, state: State, tell: Tell) -> None:
+    """Say if the chosen model is good enough among others, but not for a text that comes alone."""
+    single, floor = scores.get("1"), 100 * reference - wish.points if wish.min_score is None else wish.min_score
+    if single is not None and len(scores) > 1 and wish.min_speed is None and 100 * single < floor:
+        state.note(
+            f"warning: the chosen model scores {100 * single:.1f} on texts that it answers one at a time, as a server "
+            "does when a text comes alone: that is less than you asked for",
+            tell,
+        )
 
 
 def _columns(settings: Settings) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
 """Successive halving within a time budget: all contenders briefly, then the promising ones for longer.
 
-A contender goes on from its own model of the rung before, so no training is wasted. Every contender runs the first
-rung, and the best of every family runs the second, so no family is dropped before it had a fair start. Each finished
+A contender goes on from its own model of the rung before, so no training is wasted. Every family runs the first rung,
+with as many of its contenders as the time gives a fair start, and its best runs the second. Each finished
 training is written to the state at once; an interrupted one continues from its last checkpoint.
 """
 
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from datamux.tasks.task import load_unlabelled
 from datamux.train.recipe import Recipe
 from datamux.train.stages import train
 from datamux.tuning.contender import Contender, best_by, recipe_of
-from datamux.tuning.data import Data
+from datamux.tuning.data import ROWS, Data, sampled_to_teach
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
 from datamux.tuning.settings import Wish
@@ -33,8 +34,10 @@ from datamux.tuning.teaching import ask_reference, written_to
 
 SHARES = (0.3, 0.35, 0.35)  # of the time for contenders, per rung
 ANOTHER = 0.15  # if this share of the time is left after the last rung, another one follows
-MOST_ASKING = 0.3  # of the time that is left: more for the reference's answers is worth a word
+MOST_ASKING = 0.3  # of the time that is left, for the reference's answers to all texts; with more texts than
+LEAST_ASKED = 500  # these, they are sampled if it would take longer
 LEAST_STEPS = 20  # fewer steps say nothing about a contender
+FAIR_START = 100  # steps of the first rung; if there is no time for them, fewer contenders of a family take part
 PATIENT = 2.0, 2.0, 1.0  # per rung: a contender that is e times as fast may still lack this many points
 SLOWER = 1.3  # evaluations and the teacher's answers make a training longer than its steps
 
@@ -57,6 +60,7 @@ class Search:
 
     def run(self, contenders: Sequence[Contender]) -> None:
         entrants = list(contenders)
+        self._limit_asking()
         if any(not self._done(contender, 0) for contender in entrants):
             self._ask(entrants)
         rung = 0
@@ -77,13 +81,30 @@ class Search:
     def _ask(self, contenders: Sequence[Contender]) -> None:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
         first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
-        left, seconds = self.deadline - self.state.spent, self._texts / self.state.data["reference"]["rate"]
-        if seconds > MOST_ASKING * left > 0:
-            told = f"the reference's answers to {self._texts:,} texts take about {_time(seconds)} of the budget"
-            self.state.note(f"{told}: a smaller --max-rows or a larger --budget leaves more for the others", self.tell)
-        if left > 0:
+        if self.deadline > self.state.spent:
             ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
             self.state.save()
+
+    def _limit_asking(self) -> None:
+        """Sample the texts if the reference's answers to all of them take too long. It is decided once."""
+        taught, left = self.state.data.get("taught"), self.deadline - self.state.spent
+        if taught is None:
+            if left <= 0:
+                return
+            affordable = int(MOST_ASKING * left * self.state.data["reference"]["rate"])
+            taught = min(self._texts, max(LEAST_ASKED, affordable))
+            self.state.save(taught=taught)
+        if taught < self._texts:
+            self.state.note(
+                f"the contenders learn from {taught:,} of {self._texts:,} texts, drawn at random, because the "
+                "reference's answers to all of them would take too much of the budget: a larger --budget in a new "
+                "folder allows more",
+                self.tell,
+            )
+            self.data, self.unlabelled = sampled_to_teach(
+                self.data, self.unlabelled, taught, self.seed, self.folder / ROWS
+            )
+            del self._texts
 
     def _recipe(self, contender: Contender, steps: int, rung: int = 0) -> Recipe:
         return recipe_of(
@@ -98,20 +119,59 @@ class Search:
         )
 
     def _rung(self, entrants: Sequence[Contender], rung: int, seconds: float) -> None:
+        """Train all of them for equal times; what one does not need is shared evenly by the others."""
         waiting = [contender for contender in entrants if not self._done(contender, rung)]
-        ends = min(self.deadline, self.state.spent + seconds)
-        paces = {} if seconds <= 0 else {contender.name: self._pace(contender, rung) for contender in waiting}
-        if paces:
-            waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
-            waiting.sort(key=lambda contender: paces[contender.name])
+        if seconds <= 0:
+            for contender in waiting:
+                self._skip(contender, rung)
+            return
+        began = self.state.spent
+        paces = {contender.name: self._pace(contender, rung) * SLOWER for contender in waiting}
+        waiting = [contender for contender in waiting if math.isfinite(paces[contender.name])]
+        seconds -= self.state.spent - began
+        most = {c.name: int(max(self._most_steps(c, rung), 10 * LEAST_STEPS)) for c in waiting}
+        waiting = waiting if rung else self._with_fair_start(waiting, entrants, paces, seconds)
+        wanted = {c.name: most[c.name] * paces[c.name] for c in waiting}
+        times = equal_shares(wanted, seconds, {} if rung else {c.name: FAIR_START * paces[c.name] for c in waiting})
+        waiting.sort(key=lambda contender: times[contender.name])
         for place, contender in enumerate(waiting):
-            left = ends - self.state.spent
-            most = int(max(self._most_steps(contender, rung), 10 * LEAST_STEPS))
-            steps = min(most, int(left / (len(waiting) - place) / (paces[contender.name] * SLOWER))) if paces else 0
+            name, planned = contender.name, sum(times[other.name] for other in waiting[place:])
+            late = min(1.0, max(0.0, self.deadline - self.state.spent) / planned) if planned > 0 else 0.0
+            steps = min(most[name], int(times[name] * late / paces[name]))
             if self.state.spent >= self.deadline or (rung and steps < LEAST_STEPS):
                 self._skip(contender, rung)
                 continue
-            self._train(contender, rung, max(LEAST_STEPS, steps), most, paces[contender.name])
+            self._train(contender, rung, max(LEAST_STEPS, steps), most[name], paces[name])
+
+    def _with_fair_start(
+        self, contenders: list[Contender], entrants: Sequence[Contender], paces: dict[str, float], seconds: float
+    ) -> list[Contender]:
+        """All of them, or if the time is too short for a fair start of all, without the costliest of large families."""
+        kept = list(contenders)
+        finished = [contender for contender in entrants if self._done(contender, 0)]
+        while late := FAIR_START * sum(paces[contender.name] for contender in kept) > seconds:
+            families = Counter(contender.family for contender in (*kept, *finished))
+            several = [c for c in kept if families[c.family] > 1 and _key(c, 0) not in self._started]
+            if not several:
+                break
+            kept.remove(max(several, key=lambda contender: paces[contender.name]))
+        out = [contender for contender in contenders if contender not in kept]
+        for contender in out:
+            self._note(contender, 0, failed="no time for a fair start", skipped=True, spared=True)
+        if out:
+            names = ", ".join(contender.name for contender in out)
+            self.state.note(
+                f"the budget gives a fair start of {FAIR_START} steps only to {len(kept)} of {len(contenders)} "
+                f"contenders, so these did not take part: {names}; a larger --budget trains them too",
+                self.tell,
+            )
+        if late:
+            self.state.note(
+                f"warning: the budget gives some contenders fewer than {FAIR_START} steps to begin with, which says "
+                "little about them: give a larger --budget",
+                self.tell,
+            )
+        return kept
 
     def _most_steps(self, contender: Contender, rung: int) -> float:
         """More would not help. The first rungs have a part of it, because others follow."""
@@ -128,7 +188,7 @@ class Search:
         self.state.save()
         left = max(0.0, self.deadline - self.state.spent)
         self.tell(
-            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace * SLOWER)}; "
+            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace)}; "
             f"{_time(left)} left for training"
         )
         try:
@@ -150,7 +210,7 @@ class Search:
         predictor = load(model, device="cpu", bf16=bf16_is_quick()).with_settings(tells_cuts=False)
         looks = []
         for size in contender.sizes:
-            found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size)
+            found = score_predictor(predictor, self.stop_rows, self.data.labels, self.metric, size, groupings=1)
             looks.append({"group_size": size, "stop_score": found.score, "rate": found.rate})
         best = max(looks, key=lambda look: self._promise_at(look, rung + 1))
         trained = json.loads((model / "training.json").read_text())[-1]  # its seconds are those of all its sessions
@@ -158,7 +218,7 @@ class Search:
         return {"folder": str(model), **about, **best, "looks": looks}
 
     def _leave_out(self, contender: Contender, rung: int, error: Exception) -> None:
-        self._note(contender, rung, failed=reason(error))
+        self._note(contender, rung, failed=reason(error), repeats=isinstance(error, ValueError))
         self.tell(f"{contender.name}: left out, {reason(error)}")
 
     @property
@@ -177,7 +237,7 @@ class Search:
         if before and before.get("steps") and not grew:
             return float(before["seconds"] / before["steps"] / SLOWER)
         try:
-            recipe = self._recipe(contender, 1)
+            recipe = self._recipe(contender, 1, rung)
             return seconds_per_step(recipe, self.data.train, self.data.labels, self.data.task.kind)
         except Exception as error:  # a contender that cannot be built is named, and left out
             self._leave_out(contender, rung, error)
@@ -220,8 +280,9 @@ class Search:
         return found
 
     def _done(self, contender: Contender, rung: int) -> bool:
-        found = self._trial(contender, rung)
-        return found is not None and not found.get("skipped")
+        """A failure that need not repeat, such as a full disk, is tried again by the next run."""
+        found = self._trial(contender, rung) or {}
+        return "folder" in found or bool(found.get("repeats"))
 
     def _model_of(self, contender: Contender, rung: int) -> str:
         return str((self._trial(contender, rung) or {}).get("folder", ""))
@@ -232,9 +293,27 @@ class Search:
         self.state.save()
 
     def _skip(self, contender: Contender, rung: int) -> None:
-        if rung == 0 and not self._done(contender, rung):
+        if rung == 0 and self._trial(contender, rung) is None:
             self._note(contender, rung, failed="no time was left", skipped=True)
             self.tell(f"{contender.name}: no time was left for it; give a larger --budget")
+
+
+def equal_shares(wanted: Mapping[str, float], seconds: float, least: Mapping[str, float]) -> dict[str, float]:
+    """How much time each of them gets: the same for all, but not more than it wants, and not less than its `least`.
+
+    If there is not enough time for that, all lose the same part of it.
+    """
+
+    def shares_at(level: float) -> dict[str, float]:
+        return {name: min(want, max(level, least.get(name, 0.0))) for name, want in wanted.items()}
+
+    low, high = 0.0, max(0.0, seconds)
+    for _ in range(50):  # by halves to the level at which the shares take all the time
+        level = (low + high) / 2
+        low, high = (level, high) if sum(shares_at(level).values()) <= seconds else (low, level)
+    shares = shares_at(low)
+    part = min(1.0, max(0.0, seconds) / sum(shares.values())) if any(shares.values()) else 1.0
+    return {name: share * part for name, share in shares.items()}
 
 
 def last_trials(trials: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

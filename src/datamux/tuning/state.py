@@ -58,10 +58,16 @@ class State:
             done.set()
             thread.join()
 
-    def note(self, text: str, tell: Callable[[str], None]) -> None:
-        """Say something that the report will repeat."""
+    def note(self, text: str, tell: Callable[[str], None], *, lasts: bool = False) -> None:
+        """Say something that the report will repeat. If it `lasts`, so will the reports of later runs."""
+        if lasts:
+            self.data.setdefault("lasting_notes", []).append(text)
         self.data["notes"].append(text)
         tell(text)
+
+    def begin_notes(self) -> None:
+        """Forget the notes of earlier runs, which each run makes again, except for those about what is done once."""
+        self.save(notes=list(self.data.get("lasting_notes", [])))
 
     def save(self, **more: Any) -> None:
         """Write everything, with `more` on top, so that a reader sees either the old state or the new one."""

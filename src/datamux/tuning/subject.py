@@ -32,6 +32,16 @@ class Encoder:
         return self.layers > 1
 
     @property
+    def is_wide(self) -> bool:
+        """A wide encoder forgets what it knows at the learning rate of a narrow one."""
+        return self.hidden > 512
+
+    @property
+    def learning_rate(self) -> float:
+        """For contenders that go on from the reference, cut or mixed."""
+        return 5e-5 if self.is_wide else 2e-4
+
+    @property
     def can_be_mixed_deep(self) -> bool:
         """Whether datamux knows where its layers are."""
         return self.model_type in LAYERS

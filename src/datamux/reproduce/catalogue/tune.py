@@ -26,7 +26,7 @@ AIMS = {
     "qqp": Aim(83.9, 2.0, "on the validation rows"),
 }
 COLUMNS = ("--text", "question1", "--text", "question2", "--label", "label")
-BUDGETS = {"sst2": "3h", "banking77": "40m", "conll2003": "2h", "qqp": "3h"}
+BUDGETS = {"sst2": "40m", "banking77": "30m", "conll2003": "40m", "qqp": "70m"}
 
 
 def _tuned(task: str) -> Experiment:

@@ -16,6 +16,5 @@ def cut_to(subject: Subject, depth: int) -> Contender:
     states = {"distill_states": 1.0} if subject.reference_is_ours else {}
     model = PLAIN_MODEL | {"start": subject.reference, "keep_layers": depth}
     model |= {"head_context": 2} if subject.tags else {}
-    rate = 2e-4 if subject.encoder.hidden <= 512 else 5e-5
     name = f"{depth} layer{'s' if depth > 1 else ''} of {subject.encoder.layers}"
-    return Contender(name, "cut", model, PLAIN | states | {"learning_rate": rate})
+    return Contender(name, "cut", model, PLAIN | states | {"learning_rate": subject.encoder.learning_rate})

@@ -28,4 +28,5 @@ def mixed_after(subject: Subject, depth: int, keep_layers: int = 0) -> Contender
     states = {"distill_states": 1.0} if subject.reference_is_ours else {}
     start = f"{layers} of {subject.encoder.layers} layers" if keep_layers else f"{layers} layers"
     family = "cut and mixed" if keep_layers else "mixed"
-    return Contender(f"{start}, mixed after {depth}", family, model, MIXED | states, SIZES, epochs=24.0)
+    task = MIXED | states | {"learning_rate": subject.encoder.learning_rate}
+    return Contender(f"{start}, mixed after {depth}", family, model, task, SIZES, epochs=24.0)
