@@ -14,14 +14,25 @@ from datamux.cluster import file_job
 from datamux.cluster.checking import check_job
 from datamux.cluster.cutting import cut_out
 from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
-from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
+from datamux.cluster.manifest import (
+    Plan,
+    Settings,
+    begin_plan,
+    fingerprint_of,
+    open_plan,
+    remove_other_plans,
+    take_over,
+)
+from datamux.cluster.names import bad_rows_of, mark_of, part_of, tries_of
 from datamux.cluster.ray_session import ray_session
 from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
 from datamux.cluster.sources import SourceFile, find_files
-from datamux.cluster.storage import BEGUN, OutputFolder
-from datamux.cluster.worker import RUN, TRIES, ShardWorker
+from datamux.cluster.storage import OutputFolder
+from datamux.cluster.worker import TRIES, ShardWorker
 from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
+
+PLAN = "0123abcd"
 
 
 @settings(deadline=None, max_examples=50)  # a busy machine is slow to write files
@@ -142,7 +153,7 @@ def test_the_parts_hold_what_the_local_engine_writes(predictor, tmp_path, kind, 
     for shard in plan_shards(find_files(str(source)), 300):
         about = worker(predictor, tmp_path / "out", format=format).answer(shard)
         assert "problem" not in about, about
-        found += rows_of(tmp_path / "out" / f"part-{shard.name}.{format}")
+        found += rows_of(tmp_path / "out" / part_of(PLAN, shard.name, format))
     assert found == rows_of(tmp_path / f"whole.{format}")
 
 
@@ -173,16 +184,16 @@ def test_a_shard_that_is_answered_twice_is_there_once(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     for _ in range(2):
         worker(predictor, tmp_path / "out").answer(shard)
-    assert OutputFolder(str(tmp_path / "out")).names("") == ["_job", "part-000000.jsonl"]
+    assert OutputFolder(str(tmp_path / "out")).names("") == ["_job", "part-000000-0123abcd.jsonl"]
     done = JobDone()
-    assert _count_finished(OutputFolder(str(tmp_path / "out")), [shard], done) == []
+    assert _count_finished(OutputFolder(str(tmp_path / "out")), Plan(PLAN, [shard]), done) == []
     assert (done.rows, done.bad, done.resumed_after) == (1, 0, 1)
 
 
 def test_a_shard_that_kills_its_workers_is_given_up(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     for number in range(TRIES):
-        OutputFolder(str(tmp_path / "out")).publish(b"", f"{BEGUN}/{shard.name}/{number}")
+        OutputFolder(str(tmp_path / "out")).publish(b"", f"{tries_of(PLAN, shard.name)}/{number}")
     assert "its worker died 5 times" in worker(predictor, tmp_path / "out").answer(shard)["problem"]
 
 
@@ -196,7 +207,7 @@ def test_a_try_counts_before_the_model_is_loaded(tmp_path, monkeypatch):
     monkeypatch.setattr(ShardWorker, "predictor", die)
     with pytest.raises(SystemExit):
         worker(None, tmp_path / "out").answer(shard)
-    assert len(OutputFolder(str(tmp_path / "out")).names(f"{BEGUN}/{shard.name}")) == 1
+    assert len(OutputFolder(str(tmp_path / "out")).names(tries_of(PLAN, shard.name))) == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("out of memory"), TypeError("a type")])
@@ -214,13 +225,13 @@ def test_whatever_goes_wrong_with_a_shard_is_reported(predictor, tmp_path, monke
 def test_a_run_stops_when_another_takes_over(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     output = OutputFolder(str(tmp_path / "out"))
-    output.publish(b'"second"', RUN)
+    take_over(output, "second")
     settings = Settings("tiny", group_size=1, format="jsonl")
-    about = ShardWorker(settings, output.url, run="first", prepared=predictor).answer(shard)
+    about = ShardWorker(settings, output.url, plan=PLAN, run="first", prepared=predictor).answer(shard)
     assert not output.names("_job/done")
     with pytest.raises(ValueError, match="another run has taken over"):
         _count(about, JobDone())
-    assert ShardWorker(settings, output.url, run="second", prepared=predictor).answer(shard)["rows"] == 1
+    assert ShardWorker(settings, output.url, plan=PLAN, run="second", prepared=predictor).answer(shard)["rows"] == 1
 
 
 def test_workers_find_a_relative_output(monkeypatch, tmp_path):
@@ -263,7 +274,7 @@ def test_a_mistake_leaves_nothing_and_can_be_corrected(predictor, tmp_path, monk
     with pytest.raises(ValueError, match="group_size 50 is more than"):
         predict_files(str(source), str(out), replace(right, group_size=50))
     files, output = find_files(str(source)), OutputFolder(str(out))
-    assert open_manifest(output, right, files) is None
+    assert open_plan(output, right, files) is None
     check_job(files, right)
 
 
@@ -283,30 +294,35 @@ def test_columns_are_looked_for_in_several_rows_and_files(predictor, tmp_path):
 def test_a_job_that_has_done_nothing_is_begun_anew(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
-    write_manifest(output, settings, files, shards)
-    output.publish(b"rows", "part-000000.parquet")
-    output.publish(b"rows", "_errors/part-000000.jsonl")
+    first = begin_plan(output, settings, files, shards)
+    output.publish(b"rows", part_of(first.id, "000000", "parquet"))
+    output.publish(b"rows", bad_rows_of(first.id, "000000"))
     other = replace(settings, prefix="answer_")
-    assert open_manifest(output, other, files) is None
-    write_manifest(output, other, files, shards)
-    assert output.names("") == ["_job"], "a part that was not counted must not stay"
-    output.publish(b"", "_job/done/000000-1-0")
+    assert open_plan(output, other, files) is None
+    second = begin_plan(output, other, files, shards)
+    remove_other_plans(output, second.id)
+    assert output.names("") == ["_errors", "_job"], "a part that was not counted must not stay"
+    assert not output.names("_errors")
+    output.publish(b"", mark_of(first.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) is None, "the mark of another plan says nothing"
+    output.publish(b"", mark_of(second.id, "000000", 1, 0))
     with pytest.raises(ValueError, match="another prefix"):
-        open_manifest(output, settings, files)
+        open_plan(output, settings, files)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/mine.txt").write_text("x")
     with pytest.raises(ValueError, match="is not empty"):
-        open_manifest(OutputFolder(str(tmp_path / "other")), settings, files)
+        open_plan(OutputFolder(str(tmp_path / "other")), settings, files)
 
 
 def test_shards_keep_their_size(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
-    write_manifest(output, settings, files, shards, 1000)
-    output.publish(b"", "_job/done/000000-1-0")
-    assert open_manifest(output, settings, files) == open_manifest(output, settings, files, 1000) == shards
+    plan = begin_plan(output, settings, files, shards, 1000)
+    assert open_plan(output, settings, files, 500) is None, "nothing is done"
+    output.publish(b"", mark_of(plan.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) == open_plan(output, settings, files, 1000) == plan
     with pytest.raises(ValueError, match="shards of another size; leave --shard-mb out"):
-        open_manifest(output, settings, files, 500)
+        open_plan(output, settings, files, 500)
 
 
 def test_the_time_left_does_not_count_the_start_of_ray():
@@ -383,10 +399,10 @@ def test_a_file_that_cannot_be_answered_is_reported(predictor, tmp_path):
 def test_the_worker_refuses_another_model(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     settings = Settings(str(tmp_path / "model"), fingerprint="other")
-    about = ShardWorker(settings, str(tmp_path / "out")).answer(shard)
+    about = ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)
     assert "is not the one that the job began with" in about["problem"]
     settings = replace(settings, fingerprint=fingerprint_of(str(tmp_path / "model")), format="jsonl")
-    assert ShardWorker(settings, str(tmp_path / "out")).answer(shard)["rows"] == 1
+    assert ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)["rows"] == 1
 
 
 def test_the_fingerprint_is_of_the_content(predictor, tmp_path):
@@ -402,21 +418,21 @@ def test_a_job_goes_on_only_with_the_same_input_and_settings(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files = [SourceFile("file:///in.jsonl", 10, "today")]
     shards = [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10), Shard(1, "file:///in.parquet", ROWS, 0, 5, 10)]
-    assert open_manifest(output, settings, files) is None
-    write_manifest(output, settings, files, shards)
-    assert open_manifest(output, settings, files) is None, "nothing is done"
-    output.publish(b"", "_job/done/000000-1-0")
-    assert open_manifest(output, settings, files) == shards
+    assert open_plan(output, settings, files) is None
+    plan = begin_plan(output, settings, files, shards)
+    assert open_plan(output, settings, files) == plan, "also if nothing is done"
+    output.publish(b"", mark_of(plan.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) == plan
     for changed, name in (
         (replace(settings, fingerprint="2"), "model"),
         (replace(settings, group_size=2), "group_size"),
         (replace(settings, format="jsonl"), "format"),
     ):
         with pytest.raises(ValueError, match=f"was begun with another {name}; choose another output folder"):
-            open_manifest(output, changed, files)
+            open_plan(output, changed, files)
     for other in ([], [replace(files[0], size=11)], [replace(files[0], stamp="now")], [*files, *files]):
         with pytest.raises(ValueError, match="another source"):
-            open_manifest(output, settings, other)
+            open_plan(output, settings, other)
 
 
 @pytest.mark.parametrize(
@@ -445,4 +461,4 @@ def test_output_beside_the_input_is_fine(source, output):
 
 
 def worker(predictor, output, format="jsonl"):
-    return ShardWorker(Settings("tiny", group_size=1, format=format), str(output), prepared=predictor)
+    return ShardWorker(Settings("tiny", group_size=1, format=format), str(output), plan=PLAN, prepared=predictor)
