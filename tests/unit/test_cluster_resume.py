@@ -18,6 +18,7 @@ from datamux.cluster.worker import ShardWorker
 
 ROWS = 30
 SIZE = 300
+NAMES = ["0.csv", "1.csv", "2.csv", "3.csv", "4.parquet"]
 
 
 class OneMachine:
@@ -111,7 +112,7 @@ def test_it_publishes_after_another_run_has_cut_the_input_otherwise(job, predict
         publish(file, name)
 
     monkeypatch.setattr(worker.output, "publish", publish_late)
-    assert worker.answer(shards[0])["taken_over"]
+    assert worker.answer(shards[0])["stop"]
     assert late
     assert len(output.names("_job/done")) == (when == "with the plan")
     if when == "before the plan":
@@ -158,3 +159,51 @@ def test_a_folder_of_another_version_is_refused(job):
     OutputFolder(out).publish(json.dumps({"about": {}, "shards": []}).encode(), "_job/manifest.json")
     with pytest.raises(ValueError, match="begun by another version of datamux"):
         predict_files(source, out, settings)
+
+
+def test_a_few_bad_files_do_not_stop_the_job(job, tmp_path):
+    _, out, settings = job
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.csv").write_text("other\nx\n")
+    (folder / "4.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ValueError, match=r"0\.csv, column 'text': no such column; there are: other"):
+        predict_files(str(folder), out, settings)
+    write(folder / "5.jsonl", [{"id": i, "text": MANY[i]} for i in range(ROWS)])
+    done = predict_files(str(folder), out, settings)
+    assert (done.rows, done.shards, len(done.failed)) == (ROWS, 6, 5)
+    listed = [json.loads(line) for line in (tmp_path / "out/_errors/failed-shards.jsonl").open()]
+    assert [one["file"] for one in listed] == [(folder / name).as_uri() for name in NAMES]
+    assert all(one["problem"].startswith(one["file"]) for one in listed)
+    check_complete(out)
+
+
+def test_a_job_of_which_every_shard_fails_is_an_error(job, monkeypatch):
+    source, out, settings = job
+
+    def fail(self, shard, folder):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(ShardWorker, "_answer", fail)
+    with pytest.raises(ValueError, match=r"in\.jsonl: RuntimeError: out of memory \(all \d+ shards failed\)"):
+        predict_files(source, out, settings, shard_bytes=SIZE)
+    failed = OutputFolder(out).local / "_errors/failed-shards.jsonl"
+    assert len(failed.read_text().splitlines()) > 1
+
+
+def test_the_list_of_failed_shards_goes_when_they_are_answered(job, monkeypatch):
+    source, out, settings = job
+    answer, failed = ShardWorker._answer, OutputFolder(out).local / "_errors/failed-shards.jsonl"
+
+    def fail_once(self, shard, folder):
+        if shard.number == 1 and not failed.exists():
+            raise RuntimeError("out of memory")
+        return answer(self, shard, folder)
+
+    monkeypatch.setattr(ShardWorker, "_answer", fail_once)
+    assert len(predict_files(source, out, settings, shard_bytes=SIZE).failed) == 1
+    assert failed.exists()
+    assert not predict_files(source, out, settings, shard_bytes=SIZE).failed
+    assert not failed.exists()
+    check_complete(out)

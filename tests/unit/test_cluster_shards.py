@@ -230,8 +230,19 @@ def test_a_run_stops_when_another_takes_over(predictor, tmp_path):
     about = ShardWorker(settings, output.url, plan=PLAN, run="first", prepared=predictor).answer(shard)
     assert not output.names("_job/done")
     with pytest.raises(ValueError, match="another run has taken over"):
-        _count(about, JobDone())
+        _count(shard, about, JobDone())
     assert ShardWorker(settings, output.url, plan=PLAN, run="second", prepared=predictor).answer(shard)["rows"] == 1
+
+
+def test_a_machine_that_does_not_see_the_output_folder_says_so(predictor, tmp_path):
+    """Its parts would be on a disk of its own. It is no other run that has taken over."""
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    output = OutputFolder(str(tmp_path / "out"))
+    settings = Settings("tiny", group_size=1, format="jsonl")
+    about = ShardWorker(settings, output.url, plan=PLAN, run="first", prepared=predictor).answer(shard)
+    with pytest.raises(ValueError, match="does not see the output folder"):
+        _count(shard, about, JobDone())
+    assert not (tmp_path / "out").exists()
 
 
 def test_workers_find_a_relative_output(monkeypatch, tmp_path):
@@ -337,8 +348,9 @@ def test_the_time_left_does_not_count_the_start_of_ray():
 
 def test_the_work_begins_when_workers_have_their_model():
     done, about = JobDone(), {"rows": 5, "bad": 0, "problems": []}
+    shard = Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)
     for worker_name, began, ended in (("a", 10.0, 20.0), ("b", 14.0, 22.0), ("a", 20.0, 30.0)):
-        _count({**about, "worker": worker_name, "began": began, "ended": ended}, done)
+        _count(shard, {**about, "worker": worker_name, "began": began, "ended": ended}, done)
     assert done.working == 30.0 - 12.0
 
 
@@ -392,8 +404,29 @@ def test_a_file_that_cannot_be_answered_is_reported(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(tmp_path / "in.csv")), 300)
     about = worker(predictor, tmp_path / "out").answer(shard)
     assert "no such column; there are: other" in about["problem"]
-    assert "in.csv" in about["problem"]
+    assert about["problem"].startswith(f"{shard.url}, column 'text'")
     assert not (tmp_path / "out/_job/done").exists()
+
+
+def test_problems_name_no_temporary_files(predictor, tmp_path, monkeypatch):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+
+    def fail(predictor, source, part, **options):
+        raise OSError(28, "No space left on device", str(part))
+
+    monkeypatch.setattr("datamux.cluster.worker.predict_file", fail)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert about["problem"] == f"{shard.url}: [Errno 28] No space left on device: 'a temporary file'"
+
+
+def test_a_parquet_file_that_cannot_be_read_is_a_shard_that_fails(predictor, tmp_path):
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in/a.parquet", [{"text": "good film"}])
+    (tmp_path / "in/b.parquet").write_bytes((tmp_path / "in/a.parquet").read_bytes()[:-1])
+    good, bad = plan_shards(find_files(str(tmp_path / "in")), 300)
+    here = worker(predictor, tmp_path / "out")
+    assert here.answer(good)["rows"] == 1
+    assert here.answer(bad)["problem"].startswith(f"{bad.url}: is not a parquet file")
 
 
 def test_the_worker_refuses_another_model(predictor, tmp_path):

@@ -167,8 +167,9 @@ def _predict_on_ray(
     workers: dict[str, Any],
     common: dict[str, Any],
 ) -> None:
-    from datamux.cluster.file_job import predict_files
+    from datamux.cluster.file_job import SHOWN, predict_files
     from datamux.cluster.manifest import Settings, fingerprint_of
+    from datamux.cluster.names import FAILED
     from datamux.cluster.ray_session import model_for_workers
     from datamux.cluster.workers import Workers
 
@@ -191,10 +192,13 @@ def _predict_on_ray(
     rate = done.new_rows / (time.perf_counter() - before)
     typer.echo(f"{done.rows} rows answered, {rate:,.0f} per second in this run: {output}", err=True)
     _tell_bad(done.bad, done.problems, f"{output}/_errors")
-    for problem in done.failed:
-        typer.echo(problem, err=True)
+    for one in done.failed[:SHOWN]:
+        typer.echo(one["problem"], err=True)
     if done.failed:
-        typer.echo(f"{len(done.failed)} shards failed; run the same command again to try only them", err=True)
+        typer.echo(
+            f"{len(done.failed)} shards failed, see {output}/{FAILED}; run the same command again to try only them",
+            err=True,
+        )
     if done.failed or (done.bad and not done.rows):
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ CHUNK = 1 << 20  # bytes that are read at once
 
 def cut_out(shard: Shard, folder: Path) -> Path:
     """The shard as a file in `folder`."""
-    target = folder / f"shard{suffix_of(shard.url)}"
+    target = copy_of(shard, folder)
     fs, path = open_place(shard.url)
     with fs.open(path, "rb") as source:
         if shard.cut == ROWS:
@@ -25,6 +25,11 @@ def cut_out(shard: Shard, folder: Path) -> Path:
             with target.open("wb") as out:
                 shutil.copyfileobj(source, out, CHUNK)
     return target
+
+
+def copy_of(shard: Shard, folder: Path) -> Path:
+    """Where `cut_out` puts it."""
+    return folder / f"shard{suffix_of(shard.url)}"
 
 
 def _copy_lines(source: IO[bytes], out: IO[bytes], start: int, stop: int) -> None:

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from datamux.cluster.checking import check_job
 from datamux.cluster.manifest import Plan, Settings, begin_plan, open_plan, remove_other_plans, take_over
-from datamux.cluster.names import BEGUN, UNDER_WAY, bad_rows_of, marks_of, part_of
+from datamux.cluster.names import BEGUN, FAILED, UNDER_WAY, bad_rows_of, marks_of, part_of
 from datamux.cluster.ray_session import import_ray, ray_session
 from datamux.cluster.shards import Shard, plan_shards, shard_size
 from datamux.cluster.sources import MAGIC, find_files, open_place
@@ -32,7 +32,6 @@ from datamux.inference.journal import claimed
 
 FORMATS = ("parquet", "jsonl")
 SHOWN = 5  # problems that are told at the end
-ENOUGH = 3  # shards that fail before any is answered, to stop the job
 DEATHS = 5  # workers that may die in turn while they start, before Ray gives up
 
 
@@ -48,7 +47,7 @@ class JobDone:
     ready: dict[str, float] = field(default_factory=dict)  # when each worker of this run had its model
     ended: float = 0.0  # when the last shard of this run was done
     problems: list[str] = field(default_factory=list)  # of the first bad rows
-    failed: list[str] = field(default_factory=list)  # shards that could not be read or answered
+    failed: list[dict[str, Any]] = field(default_factory=list)  # shards that could not be read or answered
 
     @property
     def working(self) -> float:
@@ -99,9 +98,13 @@ def predict_files(
             with _bar(plan.shards, left, progress) as bar:
                 for shard, about in _run(ray(), left, folder, settings, workers, plan.id, run):
                     _advance(bar, shard, about)
-                    _count(about, done)
-        if done.failed and not done.rows + done.bad:
-            raise ValueError(done.failed[0])
+                    _count(shard, about, done)
+            folder.remove(FAILED)
+            if done.failed:
+                folder.publish("".join(json.dumps(one) + "\n" for one in done.failed).encode(), FAILED)
+        if len(done.failed) == len(plan.shards):
+            others = f" (all {len(done.failed)} shards failed)" if len(done.failed) > 1 else ""
+            raise ValueError(done.failed[0]["problem"] + others)
         remove_other_plans(folder, plan.id)  # a worker of an earlier run may have been killed before it could
         folder.remove(UNDER_WAY)
         return done
@@ -159,13 +162,12 @@ def _run(
         yield by_number[about["number"]], about
 
 
-def _count(about: dict[str, Any], done: JobDone) -> None:
-    if about.get("taken_over"):
+def _count(shard: Shard, about: dict[str, Any], done: JobDone) -> None:
+    if about.get("stop"):
         raise ValueError(about["problem"])
     if "problem" in about:
-        done.failed.append(about["problem"])
-        if len(done.failed) == ENOUGH and not done.rows + done.bad:
-            raise ValueError(done.failed[0])  # nothing has worked, so it is a mistake in the command
+        place = {"file": shard.url, "cut": shard.cut, "start": shard.start, "stop": shard.stop}
+        done.failed.append(place | {"problem": about["problem"]})
         return
     done.ready[about["worker"]] = min(about["began"], done.ready.get(about["worker"], about["began"]))
     done.ended = max(done.ended, about["ended"])

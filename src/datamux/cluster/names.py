@@ -9,6 +9,7 @@ MANIFEST = "_job/manifest.json"
 RUN = "_job/run.json"  # which run may write, and its plan once it is known
 DONE, BEGUN = "_job/done", "_job/begun"  # each with a folder per plan
 ERRORS = "_errors"
+FAILED = f"{ERRORS}/failed-shards.jsonl"  # pieces of the input that could not be answered
 PART = "part-"
 
 

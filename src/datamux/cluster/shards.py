@@ -48,21 +48,23 @@ def plan_shards(files: Sequence[SourceFile], size: int) -> list[Shard]:
 
 
 def _pieces(file: SourceFile, size: int) -> Iterator[tuple[str, str, int, int, int]]:
-    if file.suffix == ".parquet":
-        for start, stop, share in _row_ranges(file, size):
+    groups = _row_groups(file) if file.suffix == ".parquet" else None
+    if groups is not None:
+        for start, stop, share in _row_ranges(*groups, size):
             yield file.url, ROWS, start, stop, share
     elif file.suffix in (".jsonl", ".txt"):
         parts = max(1, -(-file.size // size))
         cuts = [file.size * part // parts for part in range(parts + 1)]
         for start, stop in pairwise(cuts):
             yield file.url, BYTES, start, stop, stop - start
-    else:  # a line of a csv file may be the middle of a quoted text, so only the whole file can be read safely
+    else:
+        # A line of a csv file may be the middle of a quoted text, so only the whole file can be read safely. Of a
+        # parquet file that cannot be read, a worker will say what is wrong.
         yield file.url, WHOLE, 0, file.size, file.size
 
 
-def _row_ranges(file: SourceFile, size: int) -> Iterator[tuple[int, int, int]]:
+def _row_ranges(rows: Sequence[int], bytes_of: Sequence[int], size: int) -> Iterator[tuple[int, int, int]]:
     """(first row, row after the last, bytes): small row groups together, and large ones in parts."""
-    rows, bytes_of = _row_groups(file)
     start = row = gathered = 0
     for count, many in zip(rows, bytes_of, strict=True):
         parts = max(1, -(-many // size))
@@ -77,16 +79,16 @@ def _row_ranges(file: SourceFile, size: int) -> Iterator[tuple[int, int, int]]:
         yield start, row, gathered
 
 
-def _row_groups(file: SourceFile) -> tuple[list[int], list[int]]:
-    """For every row group its rows and its bytes."""
+def _row_groups(file: SourceFile) -> tuple[list[int], list[int]] | None:
+    """For every row group its rows and its bytes; None if the file cannot be read."""
     parquet = need_pyarrow()
     import pyarrow
 
     fs, path = open_place(file.url)
-    with fs.open(path, "rb") as handle:
-        try:
+    try:
+        with fs.open(path, "rb") as handle:
             about = parquet.ParquetFile(handle).metadata
-        except pyarrow.ArrowException as error:
-            raise ValueError(f"{file.url} is not a parquet file: {error}") from error
+    except (pyarrow.ArrowException, OSError):
+        return None
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     return [group.num_rows for group in groups], [group.total_byte_size for group in groups]

@@ -1,13 +1,14 @@
 """Answers shard after shard with one model, as `datamux predict` answers a file. Ray Data runs it in an actor."""
 
 import json
+import re
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from datamux.cluster.cutting import cut_out
+from datamux.cluster.cutting import copy_of, cut_out
 from datamux.cluster.manifest import Settings, fingerprint_of
 from datamux.cluster.names import RUN, bad_rows_of, mark_of, part_of, tries_of
 from datamux.cluster.shards import BYTES, ROWS, Shard
@@ -20,8 +21,8 @@ TRIES = 5  # Ray starts a shard again when its worker dies; a shard that kills e
 Batch = dict[str, list[Any]]
 
 
-class TakenOver(Exception):
-    """Another run writes into the output folder now."""
+class MustStop(Exception):
+    """No worker of this run may write: another run does, or they do not all see the same output folder."""
 
 
 class ShardWorker:
@@ -60,38 +61,36 @@ class ShardWorker:
     def answer(self, shard: Shard) -> dict[str, Any]:
         """Answer a shard and publish its part. A problem is reported, not raised: it must not end the whole job."""
         began = time.time()
-        try:
-            self._check_run()
-            self._count_try(shard)  # before the model is loaded, which may kill the worker, too
-            self.predictor()
-            began = time.time()  # without the time that loading took
-            about = self._answer(shard)
-        except TakenOver as error:
-            about = {"problem": str(error), "taken_over": True}
-        except Exception as error:
-            kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
-            about = {"problem": f"{shard.url}: {kind}{error}" if shard.url not in str(error) else f"{kind}{error}"}
+        with tempfile.TemporaryDirectory(prefix="datamux-") as place:
+            try:
+                self._check_run()
+                self._count_try(shard)  # before the model is loaded, which may kill the worker, too
+                self.predictor()
+                began = time.time()  # without the time that loading took
+                about = self._answer(shard, Path(place))
+            except MustStop as error:
+                about = {"problem": str(error), "stop": True}
+            except Exception as error:
+                about = {"problem": _told(error, shard, Path(place))}
         return {"number": shard.number, "worker": self._name, "began": began, "ended": time.time(), **about}
 
-    def _answer(self, shard: Shard) -> dict[str, Any]:
+    def _answer(self, shard: Shard, folder: Path) -> dict[str, Any]:
         settings = self.settings
-        with tempfile.TemporaryDirectory(prefix="datamux-") as place:
-            folder = Path(place)
-            source, part = cut_out(shard, folder), folder / f"part.{settings.format}"
-            done = predict_file(
-                self.predictor(),
-                source,
-                part,
-                text=settings.text,
-                group_size=settings.group_size,
-                prefix=settings.prefix,
-                piece=True,
-            )
-            self._check_run()
-            if done.bad:
-                self._publish_errors(shard, errors_of(part))
-            if done.rows:
-                self.output.publish(part, part_of(self.plan, shard.name, settings.format))
+        source, part = cut_out(shard, folder), folder / f"part.{settings.format}"
+        done = predict_file(
+            self.predictor(),
+            source,
+            part,
+            text=settings.text,
+            group_size=settings.group_size,
+            prefix=settings.prefix,
+            piece=True,
+        )
+        self._check_run()
+        if done.bad:
+            self._publish_errors(shard, errors_of(part))
+        if done.rows:
+            self.output.publish(part, part_of(self.plan, shard.name, settings.format))
         self._check_run(shard)
         # Last, and with the counts in its name: a shard counts as done when everything else is in its place.
         self.output.publish(self._name.encode(), mark_of(self.plan, shard.name, done.rows, done.bad))
@@ -106,12 +105,17 @@ class ShardWorker:
         if self.run is None:
             return
         last = self.output.read_json(RUN)
+        if last is None:
+            raise MustStop(
+                f"a machine of the cluster does not see the output folder {self.output.url}; "
+                "choose one that all machines share, or a bucket"
+            )
         if last["run"] == self.run:
             return
         if published is not None and last["plan"] not in (None, self.plan):
             self.output.remove(bad_rows_of(self.plan, published.name))
             self.output.remove(part_of(self.plan, published.name, self.settings.format))
-        raise TakenOver(f"another run has taken over {self.output.url}; wait for it to end, or stop it")
+        raise MustStop(f"another run has taken over {self.output.url}; wait for it to end, or stop it")
 
     def _count_try(self, shard: Shard) -> None:
         """Note that this shard was begun. Its notes go when it is done, and all notes when the job is started again."""
@@ -149,3 +153,12 @@ class ShardWorker:
                 raise ValueError(f"the model {settings.model} on this machine is not the one that the job began with")
             self._predictor = load(settings.model, device=self.device, bf16=settings.bf16, memory=self.memory)
         return self._predictor
+
+
+def _told(error: Exception, shard: Shard, folder: Path) -> str:
+    """What went wrong, with the file of the input. Its copy in a temporary folder means nothing to the user."""
+    text = str(error).replace(str(copy_of(shard, folder)), shard.url)
+    text = re.sub(re.escape(str(folder)) + r"[^\s'\",:]*", "a temporary file", text)
+    if not isinstance(error, ValueError | OSError):
+        text = f"{type(error).__name__}: {text}"
+    return text if shard.url in text else f"{shard.url}: {text}"
