@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicting import MANY, rows_of, write
 
+from command_line import run
 from datamux.cluster import file_job
 from datamux.cluster.checking import check_job
-from datamux.cluster.cutting import cut_out
+from datamux.cluster.cutting import BATCH, cut_out
 from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
 from datamux.cluster.manifest import (
     Plan,
@@ -25,7 +26,17 @@ from datamux.cluster.manifest import (
 )
 from datamux.cluster.names import bad_rows_of, mark_of, part_of, tries_of
 from datamux.cluster.ray_session import ray_session
-from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
+from datamux.cluster.shards import (
+    BYTES,
+    LARGEST,
+    LARGEST_GROUP,
+    ROWS,
+    SMALLEST,
+    Shard,
+    largest_group,
+    plan_shards,
+    shard_size,
+)
 from datamux.cluster.sources import SourceFile, find_files
 from datamux.cluster.storage import OutputFolder
 from datamux.cluster.worker import TRIES, ShardWorker
@@ -84,6 +95,114 @@ def test_a_shard_has_a_sensible_size():
     assert size(10, 2) == SMALLEST
     assert size(1 << 40, 2) == LARGEST
     assert size(16 << 20, 2) == (2 << 20) + 1
+
+
+def test_row_groups_stay_whole_unless_they_are_very_large(tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    ids = pyarrow.array(range(60_000), pyarrow.int64())  # 8 bytes of a row, which cannot be compressed much
+    parquet.write_table(
+        pyarrow.table({"id": ids}), tmp_path / "in.parquet", row_group_size=20_000, use_dictionary=False
+    )
+    files = find_files(str(tmp_path / "in.parquet"))
+
+    def sizes(*given):
+        return [shard.stop - shard.start for shard in plan_shards(files, *given)]
+
+    group = parquet.ParquetFile(tmp_path / "in.parquet").metadata.row_group(0).total_byte_size
+    quarter = -(-group // 4)
+    assert sizes(quarter) == [5000] * 12, "what the caller chooses"
+    assert sizes(quarter, group) == [20_000] * 3
+    assert sizes(quarter, 2 * quarter) == [10_000] * 6
+    (tmp_path / "out").mkdir()
+    piece = cut_out(plan_shards(files, group, group)[0], tmp_path / "out")
+    about = parquet.ParquetFile(piece).metadata
+    assert max(about.row_group(number).num_rows for number in range(about.num_row_groups)) <= BATCH, "read in batches"
+
+
+def test_a_small_input_has_work_for_all_workers():
+    def group(total, workers):
+        return largest_group([SourceFile("a", total, "")], workers)
+
+    assert group(1 << 40, 2) == LARGEST_GROUP
+    assert group(64 << 20, 4) == (4 << 20) + 1
+    assert group(10, 2) == SMALLEST
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".txt"])
+def test_compressed_files_are_one_shard_each(predictor, tmp_path, ending, kind):
+    import fsspec
+
+    plain = write(tmp_path / f"in{kind}", [{"id": i, "text": MANY[i]} for i in range(30)])
+    predict_file(predictor, plain, tmp_path / "whole.jsonl", group_size=1)
+    source = tmp_path / f"in{kind}{ending}"
+    with fsspec.open(str(source), "wb", compression="infer") as out:
+        out.write(plain.read_bytes())
+    files = find_files(str(source))
+    settings = Settings(str(tmp_path / "model"))
+    check_job(files, settings)
+    if kind != ".txt":
+        with pytest.raises(ValueError, match="no such column; there are: id, text"):
+            check_job(files, replace(settings, text=("review",)))
+    (shard,) = plan_shards(files, 10)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert "problem" not in about, about
+    assert rows_of(tmp_path / "out" / part_of(PLAN, shard.name, "jsonl")) == rows_of(tmp_path / "whole.jsonl")
+
+
+def test_a_compressed_file_that_ends_too_early_fails(predictor, tmp_path):
+    import gzip
+
+    file = tmp_path / "in.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"text": "good film"}\n' * 1000)[:-20])
+    files = find_files(str(file))
+    check_job(files, Settings(str(tmp_path / "model")))
+    (shard,) = plan_shards(files, 10)
+    assert worker(predictor, tmp_path / "out").answer(shard)["problem"].startswith(f"{shard.url}: EOFError")
+
+
+def test_signs_of_globs_may_be_in_the_name_of_a_file(tmp_path):
+    for name in ("a[1].jsonl", "a1.jsonl", "b[1]/c.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    def names(source):
+        return [Path(url).name for url in (file.url for file in find_files(str(tmp_path / source)))]
+
+    assert names("a[1].jsonl") == ["a[1].jsonl"]
+    assert names("a[12].jsonl") == ["a1.jsonl"]
+    assert names("b[1]") == ["c.jsonl"]
+    with pytest.raises(ValueError, match="lie within each other"):
+        _check_apart(str(tmp_path / "b[1]"), str(tmp_path / "b[1]/out"), "jsonl")
+
+
+def test_a_size_that_a_server_does_not_tell(predictor, tmp_path, monkeypatch):
+    """As over http without Content-Length: the file is read as a whole, and not as an empty one."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/untold/a.csv", b"text\ngood film\n")
+    memory.pipe_file("/untold/b.jsonl", b'{"text": "good film"}\n')
+    describe = type(memory).info
+    monkeypatch.setattr(type(memory), "info", lambda self, path, **options: describe(self, path) | {"size": None})
+    done = 0
+    for name in ("a.csv", "b.jsonl"):
+        files = find_files(f"memory://untold/{name}")
+        check_job(files, Settings(str(tmp_path / "model")))
+        (shard,) = plan_shards(files, 10)
+        done += worker(predictor, tmp_path / name).answer(shard)["rows"]
+    assert done == 2
+
+
+def test_shards_of_nothing_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="at least one byte, got 0"):
+        predict_files("in", str(tmp_path), Settings("sentiment"), shard_bytes=0)
+    for wrong in (0, -1):
+        done = run("predict", "sentiment", "in", "-o", tmp_path, "--engine", "ray", "--shard-mb", wrong)
+        assert done.returncode == 2
+        assert f"--shard-mb must be more than 0, got {wrong}" in done.stderr
 
 
 def test_a_folder_a_glob_and_a_file_name_their_files(tmp_path):
@@ -268,10 +387,10 @@ def test_a_published_file_is_on_the_disk_before_it_has_its_name(monkeypatch, tmp
 
 
 def test_names_of_files_that_are_left_out_are_told(tmp_path, caplog):
-    for name in ("a.jsonl", "b.jsonl.gz", "c.png"):
+    for name in ("a.jsonl", "b.parquet.gz", "c.png"):
         (tmp_path / name).write_text("x")
     assert len(find_files(str(tmp_path))) == 1
-    assert "2 files of other kinds are left out: b.jsonl.gz, c.png" in caplog.text
+    assert "2 files of other kinds are left out: b.parquet.gz, c.png" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv"])

@@ -76,8 +76,8 @@ def predict(
     shard_mb: Annotated[
         float | None,
         typer.Option(
-            help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8. "
-            "A run that goes on keeps the parts that it began with."
+            help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8, or a parquet row group "
+            "of up to 64. A run that goes on keeps the parts that it began with."
         ),
     ] = None,
 ) -> None:
@@ -102,6 +102,8 @@ def predict(
         return
     if compiled:
         raise ValueError("--compiled cannot be used with --engine ray")
+    if shard_mb is not None and not shard_mb > 0:
+        raise ValueError(f"--shard-mb must be more than 0, got {shard_mb:g}")
     workers = {"concurrency": concurrency, "num_cpus": 1 if num_cpus is None else num_cpus, "address": address}
     workers |= {"device": device, "memory": memory << 20}
     _predict_on_ray(model, source, output, format or "parquet", shard_mb, quiet, workers, common)
