@@ -21,7 +21,7 @@ from datamux.cluster.forwarding import Forwarded, Reply, call_app
 from datamux.cluster.front import TRIES, Front
 from datamux.cluster.merged_metrics import merge_metrics
 from datamux.cluster.options import Replicas
-from datamux.cluster.replica import REPLICA, own_device
+from datamux.cluster.replica import REPLICA, Replica, own_device
 from datamux.cluster.routing import ordered, ranked
 from datamux.cluster.scaling import LOAD, load_of
 from datamux.cluster.serving import FRONT, MODEL, _arguments, deployment_options, proxies
@@ -218,6 +218,12 @@ def test_texts_that_wait_ask_for_replicas_as_requests_do(monkeypatch):
     options = deployment_options("sentiment", Settings(), Replicas(max_replicas=3))
     assert options[MODEL]["autoscaling_config"]["policy"]["policy_function"] == serving.POLICY
     assert "policy" not in options[FRONT]["autoscaling_config"], "a front has no texts"
+
+
+def test_a_replica_tells_how_many_texts_wait():
+    service = SimpleNamespace(batcher=SimpleNamespace(waiting=4096), settings=Settings())
+    told = Replica.record_autoscaling_stats(SimpleNamespace(service=service))
+    assert asyncio.run(told) == {LOAD: 2.0}
 
 
 def test_the_front_limits_bodies_itself(app):

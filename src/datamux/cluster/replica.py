@@ -33,7 +33,7 @@ class Replica:
         reply.headers.append((REPLICA, self.name.encode()))
         return reply
 
-    def record_autoscaling_stats(self) -> dict[str, float]:
+    async def record_autoscaling_stats(self) -> dict[str, float]:
         """Ray asks this regularly, and gives it to `scaling.py`."""
         return {LOAD: load_of(self.service.batcher.waiting, self.service.settings)}
 
