@@ -117,8 +117,11 @@ def take_over(output: OutputFolder, run: str, plan: str | None = None) -> None:
 def remove_other_plans(output: OutputFolder, plan: str) -> None:
     """Remove the parts, bad rows and marks of other plans, so that no row is there twice.
 
-    Call it after `take_over` with the plan: a worker of an earlier run removes what it publishes later.
+    Call it after `take_over` with the plan: a worker of an earlier run removes what it publishes later. If another run
+    has taken over since, these may be its parts, and nothing is removed.
     """
+    if (output.read_json(RUN) or {}).get("plan") != plan:
+        return
     for folder in ("", ERRORS):
         for name in output.names(folder):
             if is_of_another_plan(name, plan):
