@@ -112,12 +112,12 @@ def test_groups_tenants_and_overload(tmp_path):
 
 
 def test_the_config_is_deployed_and_replicas_follow_the_load(tmp_path):
-    """serve.yaml through Ray's own command, with a copy more as soon as the texts that wait are work for two."""
+    """serve.yaml through Ray's own command, with a copy more as soon as there is work for two."""
     predictor = make_predictor(tmp_path / "model")
     expected = [found[0]["label"] for found in own_answers(predictor, TEXTS)]
-    settings = Settings(port=_free_port(), no_keys=True, log_level="error", fill="repeat", max_tenant_queue=4)
+    settings = Settings(port=_free_port(), no_keys=True, log_level="error", fill="repeat")
     write_config(
-        tmp_path / "serve.yaml", str(tmp_path / "model"), settings, Replicas(max_replicas=2, target_requests=1000)
+        tmp_path / "serve.yaml", str(tmp_path / "model"), settings, Replicas(max_replicas=2, target_requests=2)
     )
     with two_nodes() as (cluster, _):
         words = [Path(sys.executable).with_name("serve"), "run", "--address", cluster.address, tmp_path / "serve.yaml"]
