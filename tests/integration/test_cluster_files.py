@@ -46,13 +46,22 @@ def job(predictor, tmp_path):
 
 def test_a_node_dies_in_the_middle(job):
     folder, whole, settings = job
+    out, before = folder / "out", []
+
+    def kill(cluster, second):
+        before.append(workers_of(out))
+        cluster.remove_node(second, allow_graceful=False)
+        before.append(workers_of(out))
+
     with two_nodes() as (cluster, second):
-        killer = when_done(folder / "out", 5, lambda: cluster.remove_node(second, allow_graceful=False))
+        killer = when(lambda: len(set(workers_of(out))) == 2, lambda: kill(cluster, second))
         done = predict_files(
             str(folder / "in"), str(folder / "out"), settings, Workers(concurrency=2), shard_bytes=SHARD
         )
         killer.join()
     assert done.shards > 40
+    assert len(set(before[0])) == 2, "each node has room for one worker, so the one that died had done a shard"
+    assert len(before[1]) < done.shards, "and the job was not finished yet"
     assert (done.rows, done.bad, done.failed) == (ROWS, 1, [])
     check_same(parts(folder / "out"), whole)
 
@@ -63,11 +72,11 @@ def test_the_driver_is_killed_and_started_again(job):
     words += ["--concurrency", "1", "--format", "jsonl", "--shard-mb", str(SHARD / (1 << 20))]
     first = subprocess.Popen(words, start_new_session=True)
     try:
-        when_done(folder / "out", 5, lambda: os.kill(first.pid, signal.SIGKILL)).join()
+        when(lambda: len(marks(folder / "out")) >= 5, lambda: os.kill(first.pid, signal.SIGKILL)).join()
         first.wait(30)
     finally:
         first.kill()
-    finished = len(list((folder / "out/_job/done").iterdir()))
+    finished = len(marks(folder / "out"))
     assert 5 <= finished < 40, "it was killed in the middle"
     assert eventually(lambda: not alive(first.pid), 120), "Ray ends with the driver that started it"
     second = subprocess.run(words, capture_output=True, text=True, timeout=200)
@@ -128,12 +137,21 @@ def check_same(found, expected):
         assert one == other
 
 
-def when_done(folder, shards, act):
-    """Call `act` when so many shards are done."""
+def marks(folder):
+    """One file for every shard that is done."""
+    return list((folder / "_job/done").glob("*/*"))
+
+
+def workers_of(folder):
+    """Who has done each of these shards."""
+    return [mark.read_text() for mark in marks(folder)]
+
+
+def when(condition, act):
+    """Call `act` as soon as the condition holds."""
 
     def wait():
-        done = folder / "_job/done"
-        eventually(lambda: done.exists() and len(list(done.iterdir())) >= shards, 120)
+        eventually(condition, 120)
         act()
 
     thread = threading.Thread(target=wait, daemon=True)

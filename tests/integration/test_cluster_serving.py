@@ -126,7 +126,7 @@ def test_the_config_is_deployed_and_replicas_follow_the_load(tmp_path):
         deployed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=obeys)
         try:
             address = f"http://127.0.0.1:{settings.port}"
-            wait_for(lambda: answers(address), 120)
+            wait_for(lambda: answers(address), 240)
             load = Load(address, [f"tenant {number}" for number in range(TENANTS)], expected)
             wait_for(lambda: load.answered > 50, 120)
             wait_for(lambda: len(set().union(*load.take().values())) == 2, 150)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -14,14 +15,15 @@ from ray.serve.schema import ServeDeploySchema
 from starlette.testclient import TestClient
 
 from command_line import run, succeed
-from datamux.cluster import serving
+from datamux.cluster import scaling, serving
 from datamux.cluster.admission import Admission, Limits
-from datamux.cluster.forwarding import Forwarded, call_app
+from datamux.cluster.forwarding import Forwarded, Reply, call_app
 from datamux.cluster.front import TRIES, Front
 from datamux.cluster.merged_metrics import merge_metrics
 from datamux.cluster.options import Replicas
-from datamux.cluster.replica import REPLICA, own_device
-from datamux.cluster.routing import ranked
+from datamux.cluster.replica import REPLICA, Replica, own_device
+from datamux.cluster.routing import ordered, ranked
+from datamux.cluster.scaling import LOAD, load_of
 from datamux.cluster.serving import FRONT, MODEL, _arguments, deployment_options, proxies
 from datamux.serve.app import create_app
 from datamux.serve.keys import KeyFile
@@ -133,6 +135,95 @@ def test_the_front_answers_as_the_server_does(app, tiny):
         assert http.get("/health").json() == {"status": "ok"}
         assert http.get("/nothing").json() == missing.json()
         assert http.post("/predict", json={"inputs": 3}).json() == invalid.json()
+
+
+def test_who_has_no_key_takes_no_place_and_sends_no_body(tmp_path, tiny):
+    """Otherwise anybody could fill the front, and lock out the tenants."""
+    keys = KeyFile(tmp_path / "keys.json")
+    secret = keys.add("someone")
+    app = create_app(make_service(tiny))
+    http, remote = client(app, keys=str(keys.file), max_body_bytes=100)
+    front = http.app.routes[0].app.__self__
+    front.admission.limits = Limits(0, 0, 0, 0)
+
+    def post(text, **headers):
+        found = http.post("/predict", json={"inputs": text}, headers=headers)
+        return found.status_code, found.json()["error_type"]
+
+    with http:
+        assert post("good") == post("good", Authorization="Bearer wrong") == (401, "Unauthorized")
+        assert post("good " * 100) == (401, "Unauthorized"), "not 413: its body is not read"
+        assert post("good", Authorization=f"Bearer {secret}") == (429, "Overloaded")
+        assert not remote.keys, "no replica was asked"
+        assert http.get("/health").status_code == 200
+
+
+def test_only_post_may_have_a_body(app):
+    http, remote = client(app)
+    with http:
+        found = http.request("GET", "/health", content=b"x")
+        assert (found.status_code, found.json()["error_type"]) == (400, "BadRequest")
+        assert http.request("PUT", "/predict", content=iter([b"x"])).status_code == 400
+        assert not remote.keys
+        assert http.request("GET", "/health", content=b"").status_code == 200
+
+
+class Ranked(Remote):
+    """Replicas are asked in the order in which Ray's router would try them. Those in `full` refuse with 429."""
+
+    def __init__(self, apps, full):
+        super().__init__(apps)
+        self.full, self.asked = full, []
+
+    async def remote(self, request):
+        name = ordered(self.keys[-1], list(self.apps))[0]
+        self.asked.append(name)
+        if name in self.full:
+            return Reply(429, [(REPLICA, name.encode())], b"full")
+        return await self._ask(name, request)
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+@pytest.mark.parametrize("full", range(5))
+def test_a_full_replica_passes_the_request_on(app, others, full):
+    """A client that sends batches fills the batcher with few requests, so Ray sees no reason to pass them on."""
+    order = ranked("everyone", NAMES)
+    remote = Ranked(dict.fromkeys(NAMES, app), order[:full])
+    application = Front(remote, {"single_tenant": True}, 100, others).__serve_build_asgi_app__()
+    application.router.lifespan_context = app.router.lifespan_context
+    with TestClient(application) as http:
+        found = http.post("/predict", json={"inputs": "good film"})
+    assert found.status_code == (200 if full <= others else 429)
+    assert remote.asked == order[: min(full, others) + 1], "each in turn, and none twice"
+
+
+def test_replicas_that_are_full_come_last():
+    order = ranked("tenant", NAMES)
+    assert ordered("tenant", NAMES) == order
+    assert ordered("\n".join(["tenant", order[0], order[2], "gone"]), NAMES) == [order[1], order[3], order[0], order[2]]
+
+
+def test_texts_that_wait_ask_for_replicas_as_requests_do(monkeypatch):
+    """A few requests with many texts each are as much work as many requests."""
+    monkeypatch.setattr(scaling, "replica_queue_length_autoscaling_policy", lambda context: (1.5, {"seen": 1}))
+
+    def desired(*waiting):
+        told = {f"replica {number}": load_of(texts, Settings()) for number, texts in enumerate(waiting)}
+        return scaling.by_requests_and_texts(SimpleNamespace(aggregated_metrics={LOAD: told}))
+
+    assert desired(0, 0) == (1.5, {"seen": 1})
+    assert desired(8 * 256, 16 * 256) == (3.0, {"seen": 1})
+    assert scaling.by_requests_and_texts(SimpleNamespace(aggregated_metrics=None))[0] == 1.5
+    assert load_of(16 * 256, Settings()) > 1.9, "more replicas start before a tenant is refused"
+    options = deployment_options("sentiment", Settings(), Replicas(max_replicas=3))
+    assert options[MODEL]["autoscaling_config"]["policy"]["policy_function"] == serving.POLICY
+    assert "policy" not in options[FRONT]["autoscaling_config"], "a front has no texts"
+
+
+def test_a_replica_tells_how_many_texts_wait():
+    service = SimpleNamespace(batcher=SimpleNamespace(waiting=4096), settings=Settings())
+    told = Replica.record_autoscaling_stats(SimpleNamespace(service=service))
+    assert asyncio.run(told) == {LOAD: 2.0}
 
 
 def test_the_front_limits_bodies_itself(app):
@@ -415,13 +506,17 @@ def test_replicas_are_told_whether_there_are_keys(tmp_path, monkeypatch):
 
 
 class FakeServe:
-    """Stands for `ray.serve`. `fails` is the step that raises, after it has done its work."""
+    """Stands for `ray.serve`. `fails` is the step that raises, after it has done its work.
+
+    As Ray does, it keeps its address if it runs already.
+    """
 
     def __init__(self, fails):
-        self.fails, self.applications, self.running = fails, {}, False
+        self.fails, self.applications, self.running, self.http_config = fails, {}, False, None
 
-    def start(self, **options):
+    def start(self, *, http_options, **options):
         self.running = True
+        self.http_config = self.http_config or SimpleNamespace(**http_options)
         self._end("start")
 
     def run(self, application, *, name, **options):
@@ -432,6 +527,9 @@ class FakeServe:
         del self.applications[name]
 
     def status(self):
+        return self
+
+    def _get_global_client(self):
         return self
 
     def shutdown(self):
@@ -466,6 +564,26 @@ def test_a_second_server_does_not_replace_the_first(monkeypatch):
     with refused, serving.serving_on_ray("sentiment", Settings(no_keys=True), Replicas()):
         pass
     assert (fake.applications, fake.running) == ({"datamux": "the first"}, True)
+
+
+@pytest.mark.parametrize("port", [8000, 8080])
+def test_an_address_that_ray_would_ignore_is_refused(monkeypatch, port):
+    fake = FakeServe("nothing")
+    fake.applications, fake.running = {"other": 1}, True
+    fake.http_config = SimpleNamespace(host="127.0.0.1", port=8000)
+    monkeypatch.setattr(serving, "import_ray", lambda module: fake)
+    monkeypatch.setattr(serving, "ray_session", lambda address: nullcontext())
+    monkeypatch.setattr(serving, "build", lambda arguments: "application")
+    running = serving.serving_on_ray("sentiment", Settings(no_keys=True, port=port), Replicas())
+    if port == 8000:
+        with running as address:
+            assert address == "http://127.0.0.1:8000"
+            assert "datamux" in fake.applications
+    else:
+        told = r"at 127\.0\.0\.1:8000, .* use --host 127\.0\.0\.1 --port 8000, .* instead of 127\.0\.0\.1:8080"
+        with pytest.raises(ValueError, match=told), running:
+            pass
+    assert (fake.applications, fake.running) == ({"other": 1}, True)
 
 
 def test_options_of_a_cluster_need_the_engine():

@@ -10,18 +10,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicting import MANY, rows_of, write
 
+from command_line import run
 from datamux.cluster import file_job
 from datamux.cluster.checking import check_job
-from datamux.cluster.cutting import cut_out
+from datamux.cluster.cutting import BATCH, cut_out
 from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
-from datamux.cluster.manifest import Settings, fingerprint_of, open_manifest, write_manifest
+from datamux.cluster.manifest import (
+    Plan,
+    Settings,
+    begin_plan,
+    fingerprint_of,
+    open_plan,
+    remove_other_plans,
+    take_over,
+)
+from datamux.cluster.names import bad_rows_of, mark_of, part_of, tries_of
 from datamux.cluster.ray_session import ray_session
-from datamux.cluster.shards import BYTES, LARGEST, ROWS, SMALLEST, Shard, plan_shards, shard_size
+from datamux.cluster.shards import (
+    BYTES,
+    LARGEST,
+    LARGEST_GROUP,
+    ROWS,
+    SMALLEST,
+    Shard,
+    largest_group,
+    plan_shards,
+    shard_size,
+)
 from datamux.cluster.sources import SourceFile, find_files
-from datamux.cluster.storage import BEGUN, OutputFolder
-from datamux.cluster.worker import RUN, TRIES, ShardWorker
+from datamux.cluster.storage import OutputFolder
+from datamux.cluster.worker import TRIES, ShardWorker
 from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
+
+PLAN = "0123abcd"
 
 
 @settings(deadline=None, max_examples=50)  # a busy machine is slow to write files
@@ -73,6 +95,114 @@ def test_a_shard_has_a_sensible_size():
     assert size(10, 2) == SMALLEST
     assert size(1 << 40, 2) == LARGEST
     assert size(16 << 20, 2) == (2 << 20) + 1
+
+
+def test_row_groups_stay_whole_unless_they_are_very_large(tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    ids = pyarrow.array(range(60_000), pyarrow.int64())  # 8 bytes of a row, which cannot be compressed much
+    parquet.write_table(
+        pyarrow.table({"id": ids}), tmp_path / "in.parquet", row_group_size=20_000, use_dictionary=False
+    )
+    files = find_files(str(tmp_path / "in.parquet"))
+
+    def sizes(*given):
+        return [shard.stop - shard.start for shard in plan_shards(files, *given)]
+
+    group = parquet.ParquetFile(tmp_path / "in.parquet").metadata.row_group(0).total_byte_size
+    quarter = -(-group // 4)
+    assert sizes(quarter) == [5000] * 12, "what the caller chooses"
+    assert sizes(quarter, group) == [20_000] * 3
+    assert sizes(quarter, 2 * quarter) == [10_000] * 6
+    (tmp_path / "out").mkdir()
+    piece = cut_out(plan_shards(files, group, group)[0], tmp_path / "out")
+    about = parquet.ParquetFile(piece).metadata
+    assert max(about.row_group(number).num_rows for number in range(about.num_row_groups)) <= BATCH, "read in batches"
+
+
+def test_a_small_input_has_work_for_all_workers():
+    def group(total, workers):
+        return largest_group([SourceFile("a", total, "")], workers)
+
+    assert group(1 << 40, 2) == LARGEST_GROUP
+    assert group(64 << 20, 4) == (4 << 20) + 1
+    assert group(10, 2) == SMALLEST
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", ".txt"])
+def test_compressed_files_are_one_shard_each(predictor, tmp_path, ending, kind):
+    import fsspec
+
+    plain = write(tmp_path / f"in{kind}", [{"id": i, "text": MANY[i]} for i in range(30)])
+    predict_file(predictor, plain, tmp_path / "whole.jsonl", group_size=1)
+    source = tmp_path / f"in{kind}{ending}"
+    with fsspec.open(str(source), "wb", compression="infer") as out:
+        out.write(plain.read_bytes())
+    files = find_files(str(source))
+    settings = Settings(str(tmp_path / "model"))
+    check_job(files, settings)
+    if kind != ".txt":
+        with pytest.raises(ValueError, match="no such column; there are: id, text"):
+            check_job(files, replace(settings, text=("review",)))
+    (shard,) = plan_shards(files, 10)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert "problem" not in about, about
+    assert rows_of(tmp_path / "out" / part_of(PLAN, shard.name, "jsonl")) == rows_of(tmp_path / "whole.jsonl")
+
+
+def test_a_compressed_file_that_ends_too_early_fails(predictor, tmp_path):
+    import gzip
+
+    file = tmp_path / "in.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"text": "good film"}\n' * 1000)[:-20])
+    files = find_files(str(file))
+    check_job(files, Settings(str(tmp_path / "model")))
+    (shard,) = plan_shards(files, 10)
+    assert worker(predictor, tmp_path / "out").answer(shard)["problem"].startswith(f"{shard.url}: EOFError")
+
+
+def test_signs_of_globs_may_be_in_the_name_of_a_file(tmp_path):
+    for name in ("a[1].jsonl", "a1.jsonl", "b[1]/c.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    def names(source):
+        return [Path(url).name for url in (file.url for file in find_files(str(tmp_path / source)))]
+
+    assert names("a[1].jsonl") == ["a[1].jsonl"]
+    assert names("a[12].jsonl") == ["a1.jsonl"]
+    assert names("b[1]") == ["c.jsonl"]
+    with pytest.raises(ValueError, match="lie within each other"):
+        _check_apart(str(tmp_path / "b[1]"), str(tmp_path / "b[1]/out"), "jsonl")
+
+
+def test_a_size_that_a_server_does_not_tell(predictor, tmp_path, monkeypatch):
+    """As over http without Content-Length: the file is read as a whole, and not as an empty one."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/untold/a.csv", b"text\ngood film\n")
+    memory.pipe_file("/untold/b.jsonl", b'{"text": "good film"}\n')
+    describe = type(memory).info
+    monkeypatch.setattr(type(memory), "info", lambda self, path, **options: describe(self, path) | {"size": None})
+    done = 0
+    for name in ("a.csv", "b.jsonl"):
+        files = find_files(f"memory://untold/{name}")
+        check_job(files, Settings(str(tmp_path / "model")))
+        (shard,) = plan_shards(files, 10)
+        done += worker(predictor, tmp_path / name).answer(shard)["rows"]
+    assert done == 2
+
+
+def test_shards_of_nothing_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="at least one byte, got 0"):
+        predict_files("in", str(tmp_path), Settings("sentiment"), shard_bytes=0)
+    for wrong in (0, -1):
+        done = run("predict", "sentiment", "in", "-o", tmp_path, "--engine", "ray", "--shard-mb", wrong)
+        assert done.returncode == 2
+        assert f"--shard-mb must be more than 0, got {wrong}" in done.stderr
 
 
 def test_a_folder_a_glob_and_a_file_name_their_files(tmp_path):
@@ -142,7 +272,7 @@ def test_the_parts_hold_what_the_local_engine_writes(predictor, tmp_path, kind, 
     for shard in plan_shards(find_files(str(source)), 300):
         about = worker(predictor, tmp_path / "out", format=format).answer(shard)
         assert "problem" not in about, about
-        found += rows_of(tmp_path / "out" / f"part-{shard.name}.{format}")
+        found += rows_of(tmp_path / "out" / part_of(PLAN, shard.name, format))
     assert found == rows_of(tmp_path / f"whole.{format}")
 
 
@@ -173,16 +303,16 @@ def test_a_shard_that_is_answered_twice_is_there_once(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     for _ in range(2):
         worker(predictor, tmp_path / "out").answer(shard)
-    assert OutputFolder(str(tmp_path / "out")).names("") == ["_job", "part-000000.jsonl"]
+    assert OutputFolder(str(tmp_path / "out")).names("") == ["_job", "part-000000-0123abcd.jsonl"]
     done = JobDone()
-    assert _count_finished(OutputFolder(str(tmp_path / "out")), [shard], done) == []
+    assert _count_finished(OutputFolder(str(tmp_path / "out")), Plan(PLAN, [shard]), done) == []
     assert (done.rows, done.bad, done.resumed_after) == (1, 0, 1)
 
 
 def test_a_shard_that_kills_its_workers_is_given_up(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     for number in range(TRIES):
-        OutputFolder(str(tmp_path / "out")).publish(b"", f"{BEGUN}/{shard.name}/{number}")
+        OutputFolder(str(tmp_path / "out")).publish(b"", f"{tries_of(PLAN, shard.name)}/{number}")
     assert "its worker died 5 times" in worker(predictor, tmp_path / "out").answer(shard)["problem"]
 
 
@@ -196,7 +326,7 @@ def test_a_try_counts_before_the_model_is_loaded(tmp_path, monkeypatch):
     monkeypatch.setattr(ShardWorker, "predictor", die)
     with pytest.raises(SystemExit):
         worker(None, tmp_path / "out").answer(shard)
-    assert len(OutputFolder(str(tmp_path / "out")).names(f"{BEGUN}/{shard.name}")) == 1
+    assert len(OutputFolder(str(tmp_path / "out")).names(tries_of(PLAN, shard.name))) == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("out of memory"), TypeError("a type")])
@@ -214,13 +344,24 @@ def test_whatever_goes_wrong_with_a_shard_is_reported(predictor, tmp_path, monke
 def test_a_run_stops_when_another_takes_over(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     output = OutputFolder(str(tmp_path / "out"))
-    output.publish(b'"second"', RUN)
+    take_over(output, "second")
     settings = Settings("tiny", group_size=1, format="jsonl")
-    about = ShardWorker(settings, output.url, run="first", prepared=predictor).answer(shard)
+    about = ShardWorker(settings, output.url, plan=PLAN, run="first", prepared=predictor).answer(shard)
     assert not output.names("_job/done")
     with pytest.raises(ValueError, match="another run has taken over"):
-        _count(about, JobDone())
-    assert ShardWorker(settings, output.url, run="second", prepared=predictor).answer(shard)["rows"] == 1
+        _count(shard, about, JobDone())
+    assert ShardWorker(settings, output.url, plan=PLAN, run="second", prepared=predictor).answer(shard)["rows"] == 1
+
+
+def test_a_machine_that_does_not_see_the_output_folder_says_so(predictor, tmp_path):
+    """Its parts would be on a disk of its own. It is no other run that has taken over."""
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+    output = OutputFolder(str(tmp_path / "out"))
+    settings = Settings("tiny", group_size=1, format="jsonl")
+    about = ShardWorker(settings, output.url, plan=PLAN, run="first", prepared=predictor).answer(shard)
+    with pytest.raises(ValueError, match="does not see the output folder"):
+        _count(shard, about, JobDone())
+    assert not (tmp_path / "out").exists()
 
 
 def test_workers_find_a_relative_output(monkeypatch, tmp_path):
@@ -246,10 +387,10 @@ def test_a_published_file_is_on_the_disk_before_it_has_its_name(monkeypatch, tmp
 
 
 def test_names_of_files_that_are_left_out_are_told(tmp_path, caplog):
-    for name in ("a.jsonl", "b.jsonl.gz", "c.png"):
+    for name in ("a.jsonl", "b.parquet.gz", "c.png"):
         (tmp_path / name).write_text("x")
     assert len(find_files(str(tmp_path))) == 1
-    assert "2 files of other kinds are left out: b.jsonl.gz, c.png" in caplog.text
+    assert "2 files of other kinds are left out: b.parquet.gz, c.png" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv"])
@@ -263,7 +404,7 @@ def test_a_mistake_leaves_nothing_and_can_be_corrected(predictor, tmp_path, monk
     with pytest.raises(ValueError, match="group_size 50 is more than"):
         predict_files(str(source), str(out), replace(right, group_size=50))
     files, output = find_files(str(source)), OutputFolder(str(out))
-    assert open_manifest(output, right, files) is None
+    assert open_plan(output, right, files) is None
     check_job(files, right)
 
 
@@ -283,30 +424,38 @@ def test_columns_are_looked_for_in_several_rows_and_files(predictor, tmp_path):
 def test_a_job_that_has_done_nothing_is_begun_anew(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
-    write_manifest(output, settings, files, shards)
-    output.publish(b"rows", "part-000000.parquet")
-    output.publish(b"rows", "_errors/part-000000.jsonl")
+    first = begin_plan(output, settings, files, shards)
+    output.publish(b"rows", part_of(first.id, "000000", "parquet"))
+    output.publish(b"rows", bad_rows_of(first.id, "000000"))
     other = replace(settings, prefix="answer_")
-    assert open_manifest(output, other, files) is None
-    write_manifest(output, other, files, shards)
-    assert output.names("") == ["_job"], "a part that was not counted must not stay"
-    output.publish(b"", "_job/done/000000-1-0")
+    assert open_plan(output, other, files) is None
+    second = begin_plan(output, other, files, shards)
+    remove_other_plans(output, second.id)
+    assert len(output.names("")) == 3, "another run may have taken over: then these are its parts"
+    take_over(output, "run", second.id)
+    remove_other_plans(output, second.id)
+    assert output.names("") == ["_errors", "_job"], "a part that was not counted must not stay"
+    assert not output.names("_errors")
+    output.publish(b"", mark_of(first.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) is None, "the mark of another plan says nothing"
+    output.publish(b"", mark_of(second.id, "000000", 1, 0))
     with pytest.raises(ValueError, match="another prefix"):
-        open_manifest(output, settings, files)
+        open_plan(output, settings, files)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/mine.txt").write_text("x")
     with pytest.raises(ValueError, match="is not empty"):
-        open_manifest(OutputFolder(str(tmp_path / "other")), settings, files)
+        open_plan(OutputFolder(str(tmp_path / "other")), settings, files)
 
 
 def test_shards_keep_their_size(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
-    write_manifest(output, settings, files, shards, 1000)
-    output.publish(b"", "_job/done/000000-1-0")
-    assert open_manifest(output, settings, files) == open_manifest(output, settings, files, 1000) == shards
+    plan = begin_plan(output, settings, files, shards, 1000)
+    assert open_plan(output, settings, files, 500) is None, "nothing is done"
+    output.publish(b"", mark_of(plan.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) == open_plan(output, settings, files, 1000) == plan
     with pytest.raises(ValueError, match="shards of another size; leave --shard-mb out"):
-        open_manifest(output, settings, files, 500)
+        open_plan(output, settings, files, 500)
 
 
 def test_the_time_left_does_not_count_the_start_of_ray():
@@ -321,8 +470,9 @@ def test_the_time_left_does_not_count_the_start_of_ray():
 
 def test_the_work_begins_when_workers_have_their_model():
     done, about = JobDone(), {"rows": 5, "bad": 0, "problems": []}
+    shard = Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)
     for worker_name, began, ended in (("a", 10.0, 20.0), ("b", 14.0, 22.0), ("a", 20.0, 30.0)):
-        _count({**about, "worker": worker_name, "began": began, "ended": ended}, done)
+        _count(shard, {**about, "worker": worker_name, "began": began, "ended": ended}, done)
     assert done.working == 30.0 - 12.0
 
 
@@ -376,17 +526,38 @@ def test_a_file_that_cannot_be_answered_is_reported(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(tmp_path / "in.csv")), 300)
     about = worker(predictor, tmp_path / "out").answer(shard)
     assert "no such column; there are: other" in about["problem"]
-    assert "in.csv" in about["problem"]
+    assert about["problem"].startswith(f"{shard.url}, column 'text'")
     assert not (tmp_path / "out/_job/done").exists()
+
+
+def test_problems_name_no_temporary_files(predictor, tmp_path, monkeypatch):
+    (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
+
+    def fail(predictor, source, part, **options):
+        raise OSError(28, "No space left on device", str(part))
+
+    monkeypatch.setattr("datamux.cluster.worker.predict_file", fail)
+    about = worker(predictor, tmp_path / "out").answer(shard)
+    assert about["problem"] == f"{shard.url}: [Errno 28] No space left on device: 'a temporary file'"
+
+
+def test_a_parquet_file_that_cannot_be_read_is_a_shard_that_fails(predictor, tmp_path):
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in/a.parquet", [{"text": "good film"}])
+    (tmp_path / "in/b.parquet").write_bytes((tmp_path / "in/a.parquet").read_bytes()[:-1])
+    good, bad = plan_shards(find_files(str(tmp_path / "in")), 300)
+    here = worker(predictor, tmp_path / "out")
+    assert here.answer(good)["rows"] == 1
+    assert here.answer(bad)["problem"].startswith(f"{bad.url}: is not a parquet file")
 
 
 def test_the_worker_refuses_another_model(predictor, tmp_path):
     (shard,) = plan_shards(find_files(str(write(tmp_path / "in.jsonl", [{"text": "good film"}]))), 300)
     settings = Settings(str(tmp_path / "model"), fingerprint="other")
-    about = ShardWorker(settings, str(tmp_path / "out")).answer(shard)
+    about = ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)
     assert "is not the one that the job began with" in about["problem"]
     settings = replace(settings, fingerprint=fingerprint_of(str(tmp_path / "model")), format="jsonl")
-    assert ShardWorker(settings, str(tmp_path / "out")).answer(shard)["rows"] == 1
+    assert ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)["rows"] == 1
 
 
 def test_the_fingerprint_is_of_the_content(predictor, tmp_path):
@@ -402,21 +573,21 @@ def test_a_job_goes_on_only_with_the_same_input_and_settings(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files = [SourceFile("file:///in.jsonl", 10, "today")]
     shards = [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10), Shard(1, "file:///in.parquet", ROWS, 0, 5, 10)]
-    assert open_manifest(output, settings, files) is None
-    write_manifest(output, settings, files, shards)
-    assert open_manifest(output, settings, files) is None, "nothing is done"
-    output.publish(b"", "_job/done/000000-1-0")
-    assert open_manifest(output, settings, files) == shards
+    assert open_plan(output, settings, files) is None
+    plan = begin_plan(output, settings, files, shards)
+    assert open_plan(output, settings, files) == plan, "also if nothing is done"
+    output.publish(b"", mark_of(plan.id, "000000", 1, 0))
+    assert open_plan(output, settings, files) == plan
     for changed, name in (
         (replace(settings, fingerprint="2"), "model"),
         (replace(settings, group_size=2), "group_size"),
         (replace(settings, format="jsonl"), "format"),
     ):
         with pytest.raises(ValueError, match=f"was begun with another {name}; choose another output folder"):
-            open_manifest(output, changed, files)
+            open_plan(output, changed, files)
     for other in ([], [replace(files[0], size=11)], [replace(files[0], stamp="now")], [*files, *files]):
         with pytest.raises(ValueError, match="another source"):
-            open_manifest(output, settings, other)
+            open_plan(output, settings, other)
 
 
 @pytest.mark.parametrize(
@@ -445,4 +616,4 @@ def test_output_beside_the_input_is_fine(source, output):
 
 
 def worker(predictor, output, format="jsonl"):
-    return ShardWorker(Settings("tiny", group_size=1, format=format), str(output), prepared=predictor)
+    return ShardWorker(Settings("tiny", group_size=1, format=format), str(output), plan=PLAN, prepared=predictor)

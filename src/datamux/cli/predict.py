@@ -76,8 +76,8 @@ def predict(
     shard_mb: Annotated[
         float | None,
         typer.Option(
-            help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8. "
-            "A run that goes on keeps the parts that it began with."
+            help=f"{ON_A_CLUSTER}: megabytes of input that make one part. Default: 0.25 to 8, or a parquet row group "
+            "of up to 64. A run that goes on keeps the parts that it began with."
         ),
     ] = None,
 ) -> None:
@@ -102,6 +102,8 @@ def predict(
         return
     if compiled:
         raise ValueError("--compiled cannot be used with --engine ray")
+    if shard_mb is not None and not shard_mb > 0:
+        raise ValueError(f"--shard-mb must be more than 0, got {shard_mb:g}")
     workers = {"concurrency": concurrency, "num_cpus": 1 if num_cpus is None else num_cpus, "address": address}
     workers |= {"device": device, "memory": memory << 20}
     _predict_on_ray(model, source, output, format or "parquet", shard_mb, quiet, workers, common)
@@ -167,8 +169,9 @@ def _predict_on_ray(
     workers: dict[str, Any],
     common: dict[str, Any],
 ) -> None:
-    from datamux.cluster.file_job import predict_files
+    from datamux.cluster.file_job import SHOWN, predict_files
     from datamux.cluster.manifest import Settings, fingerprint_of
+    from datamux.cluster.names import FAILED
     from datamux.cluster.ray_session import model_for_workers
     from datamux.cluster.workers import Workers
 
@@ -191,10 +194,13 @@ def _predict_on_ray(
     rate = done.new_rows / (time.perf_counter() - before)
     typer.echo(f"{done.rows} rows answered, {rate:,.0f} per second in this run: {output}", err=True)
     _tell_bad(done.bad, done.problems, f"{output}/_errors")
-    for problem in done.failed:
-        typer.echo(problem, err=True)
+    for one in done.failed[:SHOWN]:
+        typer.echo(one["problem"], err=True)
     if done.failed:
-        typer.echo(f"{len(done.failed)} shards failed; run the same command again to try only them", err=True)
+        typer.echo(
+            f"{len(done.failed)} shards failed, see {output}/{FAILED}; run the same command again to try only them",
+            err=True,
+        )
     if done.failed or (done.bad and not done.rows):
         raise typer.Exit(1)
 

@@ -1,8 +1,10 @@
 """Mistakes that can be found before a file job begins, so that they leave nothing behind and need no cluster."""
 
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from lzma import LZMAError
 from pathlib import Path
 
 from datamux.cluster.cutting import cut_out
@@ -46,10 +48,13 @@ def _columns(file: SourceFile) -> Iterator[list[str]]:
                 with fs.open(path, "rb") as handle:
                     yield list(need_pyarrow().read_schema(handle).names)
                 return
-            piece = cut_out(Shard(0, file.url, BYTES, 0, min(file.size, SAMPLE), 0), Path(place))
+            if not file.size:
+                return  # it is empty, or a server does not tell its size and can only send all of it
+            stop = SAMPLE if file.compressed else min(file.size, SAMPLE)
+            piece = cut_out(Shard(0, file.url, BYTES, 0, stop, 0), Path(place))
             if file.suffix == ".jsonl":
                 yield from (list(row) for row, problem in iterate_rows(piece) if problem is None)
             elif file.suffix != ".txt":
                 yield header_of(piece)
-        except (ValueError, OSError):
+        except (ValueError, OSError, EOFError, LZMAError, zlib.error):
             return

@@ -1,7 +1,7 @@
 """`datamux predict --engine ray`: Ray Data hands shards to workers, each with its own copy of the model.
 
-Only descriptions of shards and counts go through Ray; rows are read and written by the workers. So the memory of the
-driver does not grow with the input.
+Only descriptions of shards and counts go through Ray; rows are read and written by the workers. So the driver holds no
+rows, and its memory grows only with the number of shards: by about 10 KB for each of them.
 """
 
 import json
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean
 from typing import Any
 from uuid import uuid4
@@ -18,19 +19,19 @@ from fsspec.utils import glob_translate
 from tqdm.auto import tqdm
 
 from datamux.cluster.checking import check_job
-from datamux.cluster.manifest import Settings, open_manifest, write_manifest
+from datamux.cluster.manifest import Plan, Settings, begin_plan, open_plan, remove_other_plans, take_over
+from datamux.cluster.names import BEGUN, FAILED, UNDER_WAY, bad_rows_of, marks_of, part_of
 from datamux.cluster.ray_session import import_ray, ray_session
-from datamux.cluster.shards import Shard, plan_shards, shard_size
-from datamux.cluster.sources import MAGIC, find_files, open_place
-from datamux.cluster.storage import BEGUN, DONE, ERRORS, PART, UNDER_WAY, OutputFolder
-from datamux.cluster.worker import RUN, ShardWorker
+from datamux.cluster.shards import Shard, largest_group, plan_shards, shard_size
+from datamux.cluster.sources import SourceFile, find_files, is_glob, open_place
+from datamux.cluster.storage import OutputFolder
+from datamux.cluster.worker import ShardWorker
 from datamux.cluster.workers import Workers
 from datamux.errors import check_choice
 from datamux.inference.journal import claimed
 
 FORMATS = ("parquet", "jsonl")
 SHOWN = 5  # problems that are told at the end
-ENOUGH = 3  # shards that fail before any is answered, to stop the job
 DEATHS = 5  # workers that may die in turn while they start, before Ray gives up
 
 
@@ -46,7 +47,7 @@ class JobDone:
     ready: dict[str, float] = field(default_factory=dict)  # when each worker of this run had its model
     ended: float = 0.0  # when the last shard of this run was done
     problems: list[str] = field(default_factory=list)  # of the first bad rows
-    failed: list[str] = field(default_factory=list)  # shards that could not be read or answered
+    failed: list[dict[str, Any]] = field(default_factory=list)  # shards that could not be read or answered
 
     @property
     def working(self) -> float:
@@ -66,52 +67,78 @@ def predict_files(
     """Answer every row of every file of `source` into parts in the folder `output`; goes on where a run stopped."""
     workers = workers or Workers()
     check_choice("format", settings.format, FORMATS)
+    if shard_bytes is not None and shard_bytes < 1:
+        raise ValueError(f"a shard must have at least one byte, got {shard_bytes}; choose a larger --shard-mb")
     _check_apart(source, output, settings.format)
     files, folder = find_files(source), OutputFolder(output)
     with ExitStack() as stack:
+
+        @cache
+        def ray() -> Any:
+            """Ray, which is started when it is needed for the first time."""
+            found = stack.enter_context(ray_session(workers.address))
+            workers.check_fit(found)
+            return found
+
         if folder.local is not None:
             stack.enter_context(claimed(folder.local / "_job" / "lock"))
-        shards = open_manifest(folder, settings, files, shard_bytes)
-        ray = None
-        if shards is None:
+        if open_plan(folder, settings, files, shard_bytes) is None:
             check_job(files, settings)
-            ray = stack.enter_context(ray_session(workers.address))
-            workers.check_fit(ray)
+            ray()  # which may fail, and takes long: until then the folder is left as it is
         run = uuid4().hex
-        folder.publish(json.dumps(run).encode(), RUN)
-        if shards is None:
-            shards = plan_shards(files, shard_bytes or shard_size(files, workers.number(ray)))
-            write_manifest(folder, settings, files, shards, shard_bytes)
-        done = JobDone(shards=len(shards))
-        left = _count_finished(folder, shards, done)
+        take_over(folder, run)
+        plan = open_plan(folder, settings, files, shard_bytes)  # as it is when no earlier run can change it any more
+        if plan is None:
+            shards = _shards(files, shard_bytes, workers.number(ray()))
+            plan = begin_plan(folder, settings, files, shards, shard_bytes)
+        take_over(folder, run, plan.id)
+        remove_other_plans(folder, plan.id)
+        done = JobDone(shards=len(plan.shards))
+        left = _count_finished(folder, plan, done)
         if left:
             folder.remove(BEGUN)  # what an earlier run could not end may be tried anew
-            ray = ray or stack.enter_context(ray_session(workers.address))
-            with _bar(shards, left, progress) as bar:
-                for shard, about in _run(ray, left, folder, settings, workers, run):
+            with _bar(plan.shards, left, progress) as bar:
+                for shard, about in _run(ray(), left, folder, settings, workers, plan.id, run):
                     _advance(bar, shard, about)
-                    _count(about, done)
-        if done.failed and not done.rows + done.bad:
-            raise ValueError(done.failed[0])
+                    _count(shard, about, done)
+            folder.remove(FAILED)
+            if done.failed:
+                folder.publish("".join(json.dumps(one) + "\n" for one in done.failed).encode(), FAILED)
+        if len(done.failed) == len(plan.shards):
+            others = f" (all {len(done.failed)} shards failed)" if len(done.failed) > 1 else ""
+            raise ValueError(done.failed[0]["problem"] + others)
+        remove_other_plans(folder, plan.id)  # a worker of an earlier run may have been killed before it could
         folder.remove(UNDER_WAY)
         return done
 
 
-def _count_finished(folder: OutputFolder, shards: Sequence[Shard], done: JobDone) -> list[Shard]:
+def _shards(files: Sequence[SourceFile], shard_bytes: int | None, workers: int) -> list[Shard]:
+    if shard_bytes is not None:
+        return plan_shards(files, shard_bytes)
+    return plan_shards(files, shard_size(files, workers), largest_group(files, workers))
+
+
+def _count_finished(folder: OutputFolder, plan: Plan, done: JobDone) -> list[Shard]:
     """Add what earlier runs have done, and return the shards that are left."""
     finished = set()
-    for name in folder.names(DONE):
+    for name in folder.names(marks_of(plan.id)):
         number, rows, bad = map(int, name.split("-"))
         if number not in finished:
             finished.add(number)
             done.rows += rows
             done.bad += bad
     done.resumed_after = len(finished)
-    return [shard for shard in shards if shard.number not in finished]
+    return [shard for shard in plan.shards if shard.number not in finished]
 
 
 def _run(
-    ray: Any, shards: Sequence[Shard], folder: OutputFolder, settings: Settings, workers: Workers, run: str
+    ray: Any,
+    shards: Sequence[Shard],
+    folder: OutputFolder,
+    settings: Settings,
+    workers: Workers,
+    plan: str,
+    run: str,
 ) -> Iterator[tuple[Shard, dict[str, Any]]]:
     """Every shard with what became of it, as they are finished."""
     data = import_ray("ray.data")
@@ -126,6 +153,7 @@ def _run(
         ShardWorker,
         fn_constructor_args=(settings, folder.url),
         fn_constructor_kwargs={
+            "plan": plan,
             "run": run,
             "threads": workers.threads,
             "device": workers.own_device,
@@ -142,13 +170,12 @@ def _run(
         yield by_number[about["number"]], about
 
 
-def _count(about: dict[str, Any], done: JobDone) -> None:
-    if about.get("taken_over"):
+def _count(shard: Shard, about: dict[str, Any], done: JobDone) -> None:
+    if about.get("stop"):
         raise ValueError(about["problem"])
     if "problem" in about:
-        done.failed.append(about["problem"])
-        if len(done.failed) == ENOUGH and not done.rows + done.bad:
-            raise ValueError(done.failed[0])  # nothing has worked, so it is a mistake in the command
+        place = {"file": shard.url, "cut": shard.cut, "start": shard.start, "stop": shard.stop}
+        done.failed.append(place | {"problem": about["problem"]})
         return
     done.ready[about["worker"]] = min(about["began"], done.ready.get(about["worker"], about["began"]))
     done.ended = max(done.ended, about["ended"])
@@ -180,9 +207,10 @@ def _check_apart(source: str, output: str, format: str) -> None:
     (reads, place), (writes, target) = open_place(source), open_place(output)
     if type(reads) is not type(writes):
         return
-    if any(sign in place for sign in MAGIC):
-        written = (f"{target}/{PART}000000.{format}", f"{target}/{ERRORS}/{PART}000000.jsonl")
-        within = any(re.match(glob_translate(place), name) for name in written)
+    if is_glob(reads, place):
+        plan, shard = "0" * 8, "0" * 6
+        written = (part_of(plan, shard, format), bad_rows_of(plan, shard))
+        within = any(re.match(glob_translate(place), f"{target}/{name}") for name in written)
     else:
         pairs = ((target, place), (place, target))
         within = any(inner == outer or inner.startswith(outer.rstrip("/") + "/") for inner, outer in pairs)

@@ -22,13 +22,14 @@ from datamux.cluster.forwarding import Forwarded, Reply
 from datamux.cluster.merged_metrics import merge_metrics, refusals_page
 from datamux.cluster.ray_session import import_ray
 from datamux.cluster.replica import REPLICA
-from datamux.serve.errors import as_response
+from datamux.serve.errors import Problem, as_response
 from datamux.serve.limits import read_body
 from datamux.serve.refusals import Overloaded, TimedOut, Unavailable
-from datamux.serve.service import secret_of
+from datamux.serve.service import keys_of, owner_of, secret_of
 from datamux.serve.settings import Settings
 
 TRIES = 3  # replicas that may die under one request
+MOST_FULL = 8  # replicas that may say that they are full before a client is told, besides the last one
 PAUSE = 0.1  # seconds before the second try, and twice as many before the third: Ray must first see what has died
 NONE_STARTED = "no replica could be started; the log of Ray Serve says why"
 SLACK = 5.0  # seconds more than a replica's own time limit, so that the replica speaks first
@@ -37,13 +38,16 @@ SLACK = 5.0  # seconds more than a replica's own time limit, so that the replica
 class Front:
     """The ingress of the application. It has no model, and mixes nothing.
 
-    `capacity` is how many requests all replicas together may work on.
+    `capacity` is how many requests all replicas together may work on, and `others` how many of them can be asked if the
+    first one is full.
     """
 
-    def __init__(self, replicas: Any, settings: dict[str, Any], capacity: int) -> None:
+    def __init__(self, replicas: Any, settings: dict[str, Any], capacity: int, others: int = 0) -> None:
         self.replicas = replicas
         self.settings = Settings(**settings)
         self.admission = Admission(Limits.of(self.settings, capacity))
+        self.others = min(others, MOST_FULL)
+        self.keys = keys_of(self.settings)
         self._name = f"request-{uuid4().hex}"  # two fronts must not give two clients the same name
         self._numbers = itertools.count()
         self._refused: Counter[int] = Counter()  # what this front has answered itself, by status
@@ -71,29 +75,43 @@ class Front:
     async def _answer(self, request: Request) -> Response:
         key = sticky_key(request, self.settings)
         if request.method != "POST":  # it asks for no answers of the model; a full server must still tell its health
-            return await self._pass_on(request, key, await self._body_of(request))
+            _check_no_body(request)
+            return await self._pass_on(request, key, b"")
+        if self.keys is not None:
+            owner_of(self.keys, request)  # first: who has no key may take no place and send no body
         with self.admission.request(key) as seat:
-            body = await self._body_of(request)
+            body = await read_body(request, self.settings.max_body_bytes, self.settings.body_timeout_ms / 1000)
             seat.hold(body)
             return await self._pass_on(request, key, body)
-
-    async def _body_of(self, request: Request) -> bytes:
-        return await read_body(request, self.settings.max_body_bytes, self.settings.body_timeout_ms / 1000)
 
     async def _pass_on(self, request: Request, key: str, body: bytes) -> Response:
         # A load balancer may put two clients on one connection, so without keys every request is a tenant by itself.
         forwarded = Forwarded.of(request.scope, body, (self._name, next(self._numbers)))
         if forwarded.path == "/metrics":
             return _merged(await self._ask_all(forwarded), await self._all_refusals())
-        return _response(await self._ask(forwarded, key))
+        return _response(await self._ask_with_room(forwarded, key))
 
-    async def _ask(self, forwarded: Forwarded, key: str) -> Reply:
+    async def _ask_with_room(self, forwarded: Forwarded, key: str) -> Reply:
+        """The reply of the first replica in the tenant's order whose batcher has room; if none has, a refusal.
+
+        A batcher refuses a request before it takes any of its texts, so nothing is answered twice. Every replica grants
+        a tenant its share of texts, and the front limits what a tenant has under way on all of them together.
+        """
+        full: list[str] = []
+        while True:
+            reply = await self._ask(forwarded, "\n".join([key, *full]))
+            name = dict(reply.headers).get(REPLICA, b"").decode()
+            if reply.status != 429 or forwarded.method != "POST" or name in full or len(full) >= self.others:
+                return reply
+            full.append(name)
+
+    async def _ask(self, forwarded: Forwarded, session: str) -> Reply:
         exceptions = import_ray("ray.serve.exceptions")
         for number in range(TRIES):
             if number:
                 await asyncio.sleep(PAUSE * 2 ** (number - 1))
             try:
-                reply: Reply = await self.replicas.options(session_id=key).answer.remote(forwarded)
+                reply: Reply = await self.replicas.options(session_id=session).answer.remote(forwarded)
                 return reply
             except lost():
                 continue  # the replica has died, or its answer was lost with its machine
@@ -140,8 +158,14 @@ def lost() -> tuple[type[Exception], ...]:
     return RayActorError, ObjectLostError
 
 
+def _check_no_body(request: Request) -> None:
+    """Only POST has a body. It would be read without a place in the admission."""
+    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+        raise Problem(400, f"{request.method} takes no body; send it with POST", {"connection": "close"})
+
+
 def sticky_key(request: Request, settings: Settings) -> str:
-    """What decides on the replica: the key, which is not kept, or the connection. Replicas check the key."""
+    """What decides on the replica: the key, which is not kept, or the connection."""
     secret = secret_of(request)
     if secret:
         return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -152,13 +152,21 @@ def _run(run: Run, model: str, source: Path, output: Path) -> Record:
     found: Record = json.loads(done.stdout.splitlines()[-1])
     if found["rows"] != run.rows:
         raise ValueError(f"{run}: only {found['rows']:,} rows were answered")
+    written = _bytes_of(output)
     for file in output.parent.glob(f"{output.name}*"):
         shutil.rmtree(file) if file.is_dir() else file.unlink()
     return {
         **found,
         "bytes_per_text": source.stat().st_size / run.rows,
+        "bytes_out_per_text": written / run.rows,
         "texts_per_second": found["rows"] / found["working"],
     }
+
+
+def _bytes_of(output: Path) -> int:
+    """Of the rows that were written: parts in a folder, or one file."""
+    parts = output.glob("part-*") if output.is_dir() else [output.with_name(f"{output.name}.jsonl")]
+    return sum(part.stat().st_size for part in parts)
 
 
 def _write(file: Path, rows: int, plan: Plan) -> None:

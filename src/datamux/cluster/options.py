@@ -19,8 +19,8 @@ class Replicas:
     num_cpus: float = option(1.0, "With --engine ray: cores, and threads, of one copy.")
     target_requests: int | None = option(
         None,
-        "With --engine ray: start another copy when each has more unanswered requests than this on average. "
-        "Default: as many texts as one pass can hold.",
+        "With --engine ray: start another copy when each has more unanswered requests than this on average, or when "
+        "more texts wait than half of --max-tenant-queue. Default: as many requests as one pass can hold texts.",
     )
     address: str | None = option(
         None,

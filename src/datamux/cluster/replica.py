@@ -5,6 +5,7 @@ from typing import Any
 
 from datamux.cluster.forwarding import Forwarded, Reply, call_app
 from datamux.cluster.ray_session import import_ray
+from datamux.cluster.scaling import LOAD, load_of
 from datamux.serve.app import create_app
 from datamux.serve.logs import set_up_logs
 from datamux.serve.service import load_service
@@ -31,6 +32,10 @@ class Replica:
         reply = await call_app(self.app, request)
         reply.headers.append((REPLICA, self.name.encode()))
         return reply
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """Ray asks this regularly, and gives it to `scaling.py`."""
+        return {LOAD: load_of(self.service.batcher.waiting, self.service.settings)}
 
     async def check_health(self) -> None:
         """Ray asks this regularly, and replaces a replica whose model does not answer."""

@@ -12,6 +12,15 @@ from typing import Any
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
 
+def ordered(session: str, replicas: Sequence[str]) -> list[str]:
+    """The replicas for a session: a tenant, followed by the replicas that have told it that they are full, by line.
+
+    Those come last.
+    """
+    tenant, *full = session.split("\n")
+    return sorted(ranked(tenant, replicas), key=lambda name: name in full)
+
+
 def ranked(tenant: str, replicas: Sequence[str]) -> list[str]:
     """The names of the replicas, the tenant's own first."""
     return sorted(replicas, key=lambda name: (score(tenant, name), name), reverse=True)
@@ -22,7 +31,7 @@ def score(tenant: str, replica: str) -> bytes:
 
 
 class TenantRouter(RequestRouter):  # type: ignore[misc]
-    """Tries the replicas of a request's tenant in their order. The tenant is the session of the request."""
+    """Tries the replicas of a request's tenant in their order. The session of the request says who that is."""
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
@@ -33,4 +42,4 @@ class TenantRouter(RequestRouter):  # type: ignore[misc]
         pending_request.routing_context.should_backoff = True  # when all replicas are full, wait before the next round
         about = pending_request.metadata
         by_name: dict[str, Any] = {replica.replica_id.unique_id: replica for replica in candidate_replicas}
-        return [[by_name[name]] for name in ranked(about.session_id or about.internal_request_id, list(by_name))]
+        return [[by_name[name]] for name in ordered(about.session_id or about.internal_request_id, list(by_name))]

@@ -19,6 +19,7 @@ from datamux.zoo import find_model
 
 MODEL, FRONT = "Model", "Front"
 BUILDER = "datamux.cluster.serving:build"
+POLICY = "datamux.cluster.scaling:by_requests_and_texts"
 ROUTER = "datamux.cluster.routing:TenantRouter"
 HEALTH_EVERY = 5.0  # seconds
 LOGGING = {"log_level": "WARNING", "enable_access_log": False}  # of Ray Serve; replicas log requests themselves
@@ -38,7 +39,7 @@ def build(arguments: Options) -> Any:
     capacity = options[MODEL]["max_ongoing_requests"] * copies.most
     replicas = serve.deployment(Replica).options(name=MODEL, **options[MODEL]).bind(model, settings)
     front = serve.deployment(serve.ingress()(Front)).options(name=FRONT, **options[FRONT])
-    return front.bind(replicas, settings, capacity)
+    return front.bind(replicas, settings, capacity, copies.most - 1)
 
 
 def deployment_options(model: str, settings: Settings, replicas: Replicas) -> dict[str, Options]:
@@ -62,7 +63,7 @@ def deployment_options(model: str, settings: Settings, replicas: Replicas) -> di
             "ray_actor_options": actor,
             "health_check_period_s": HEALTH_EVERY,
             "graceful_shutdown_timeout_s": grace + HEALTH_EVERY,
-            **_number(replicas, target),
+            **_number(replicas, target, POLICY),
         },
         FRONT: {
             "max_ongoing_requests": 2 * room,
@@ -120,6 +121,7 @@ def serving_on_ray(model: str, settings: Settings, replicas: Replicas) -> Iterat
             http_options={"host": settings.host, "port": port, "keep_alive_timeout_s": 75},
             logging_config=LOGGING,
         )
+        _check_address(settings.host, port)
         stack.callback(_remove_application, serve)
         serve.run(application, name=APPLICATION, route_prefix="/", logging_config=LOGGING)
         yield f"http://{settings.host}:{port}"
@@ -133,6 +135,22 @@ def _check_free(serve: Any) -> None:
             "`datamux serve` first, or use another cluster. If it was killed and left the application behind, "
             "`serve shutdown` ends everything that Ray Serve runs there"
         )
+
+
+def _check_address(host: str, port: int) -> None:
+    """If the cluster runs Ray Serve already, Ray keeps the address that it has, and says so only in its log."""
+    running = running_address()
+    if running != (host, port):
+        raise ValueError(
+            f"Ray Serve runs on this cluster already, at {running[0]}:{running[1]}, and all its applications share one "
+            f"address; use --host {running[0]} --port {running[1]}, or another cluster, instead of {host}:{port}"
+        )
+
+
+def running_address() -> tuple[str, int]:
+    """Where Ray Serve listens."""
+    options = import_ray("ray.serve.context")._get_global_client().http_config
+    return str(options.host), int(options.port)
 
 
 def _remove_application(serve: Any) -> None:
@@ -161,8 +179,8 @@ def proxies(settings: Settings) -> str:
     return "HeadOnly" if settings.host in LOOPBACK else "EveryNode"
 
 
-def _number(replicas: Replicas, target: int) -> Options:
-    """How many replicas there are: fixed, or by the number of unanswered requests."""
+def _number(replicas: Replicas, target: int, policy: str | None = None) -> Options:
+    """How many replicas there are: fixed, or by the number of unanswered requests, and by what else the policy sees."""
     if replicas.most == replicas.min_replicas:
         return {"num_replicas": replicas.min_replicas}
     return {
@@ -172,6 +190,7 @@ def _number(replicas: Replicas, target: int) -> Options:
             "target_ongoing_requests": target,
             "upscale_delay_s": 10,
             "downscale_delay_s": 300,
+            **({"policy": {"policy_function": policy}} if policy else {}),
         }
     }
 

@@ -10,6 +10,7 @@ from datamux.cluster.sources import SourceFile, open_place
 from datamux.tasks.files import need_pyarrow
 
 LARGEST, SMALLEST = 8 << 20, 256 << 10  # bytes of a shard, unless the caller chooses
+LARGEST_GROUP = 64 << 20  # bytes of a parquet row group that is not split
 SHARDS_PER_WORKER = 4  # of a small input, so that all workers end at about the same time
 FOOTERS = 16  # parquet footers that are read at once
 WHOLE, BYTES, ROWS = "whole", "bytes", "rows"
@@ -36,40 +37,57 @@ class Shard:
 
 def shard_size(files: Sequence[SourceFile], workers: int) -> int:
     """How many bytes a shard should have."""
-    total = sum(file.size for file in files)
-    return max(SMALLEST, min(LARGEST, total // (SHARDS_PER_WORKER * max(1, workers)) + 1))
+    return max(SMALLEST, min(LARGEST, _share(files, workers)))
 
 
-def plan_shards(files: Sequence[SourceFile], size: int) -> list[Shard]:
-    """The shards of all files, in the order of the files and of their rows."""
+def largest_group(files: Sequence[SourceFile], workers: int) -> int:
+    """How many bytes a parquet row group may have that is one shard; a small input has work for all workers first.
+
+    Whoever reads a part of a row group must decode what is before it, so every split costs a part of the reading again.
+    """
+    return max(SMALLEST, min(LARGEST_GROUP, _share(files, workers)))
+
+
+def _share(files: Sequence[SourceFile], workers: int) -> int:
+    return sum(file.size for file in files) // (SHARDS_PER_WORKER * max(1, workers)) + 1
+
+
+def plan_shards(files: Sequence[SourceFile], size: int, group: int | None = None) -> list[Shard]:
+    """The shards of all files, in the order of the files and of their rows.
+
+    Parquet row groups of up to `group` bytes, by default `size`, stay whole.
+    """
+    group = max(size, group or size)
     with ThreadPoolExecutor(FOOTERS) as pool:
-        pieces = [piece for some in pool.map(lambda file: list(_pieces(file, size)), files) for piece in some]
+        pieces = [piece for some in pool.map(lambda file: list(_pieces(file, size, group)), files) for piece in some]
     return [Shard(number, *piece) for number, piece in enumerate(pieces)]
 
 
-def _pieces(file: SourceFile, size: int) -> Iterator[tuple[str, str, int, int, int]]:
-    if file.suffix == ".parquet":
-        for start, stop, share in _row_ranges(file, size):
+def _pieces(file: SourceFile, size: int, group: int) -> Iterator[tuple[str, str, int, int, int]]:
+    groups = _row_groups(file) if file.suffix == ".parquet" else None
+    if groups is not None:
+        for start, stop, share in _row_ranges(*groups, size, group):
             yield file.url, ROWS, start, stop, share
-    elif file.suffix in (".jsonl", ".txt"):
+    elif file.suffix in (".jsonl", ".txt") and file.size and not file.compressed:
         parts = max(1, -(-file.size // size))
         cuts = [file.size * part // parts for part in range(parts + 1)]
         for start, stop in pairwise(cuts):
             yield file.url, BYTES, start, stop, stop - start
-    else:  # a line of a csv file may be the middle of a quoted text, so only the whole file can be read safely
+    else:
+        # A line of a csv file may be the middle of a quoted text, and a compressed file is read from its beginning, so
+        # only the whole file can be read safely. Of a parquet file that cannot be read, a worker says what is wrong.
         yield file.url, WHOLE, 0, file.size, file.size
 
 
-def _row_ranges(file: SourceFile, size: int) -> Iterator[tuple[int, int, int]]:
-    """(first row, row after the last, bytes): small row groups together, and large ones in parts."""
-    rows, bytes_of = _row_groups(file)
+def _row_ranges(rows: Sequence[int], bytes_of: Sequence[int], size: int, group: int) -> Iterator[tuple[int, int, int]]:
+    """(first row, row after the last, bytes): small row groups together, and very large ones in parts."""
     start = row = gathered = 0
     for count, many in zip(rows, bytes_of, strict=True):
-        parts = max(1, -(-many // size))
+        parts = max(1, -(-many // group))
         for part in range(parts):
             row_after = row + count * (part + 1) // parts
             gathered += many // parts
-            if gathered >= size and row_after > start:
+            if (parts > 1 or gathered >= size) and row_after > start:
                 yield start, row_after, gathered
                 start, gathered = row_after, 0
         row += count
@@ -77,16 +95,16 @@ def _row_ranges(file: SourceFile, size: int) -> Iterator[tuple[int, int, int]]:
         yield start, row, gathered
 
 
-def _row_groups(file: SourceFile) -> tuple[list[int], list[int]]:
-    """For every row group its rows and its bytes."""
+def _row_groups(file: SourceFile) -> tuple[list[int], list[int]] | None:
+    """For every row group its rows and its bytes; None if the file cannot be read."""
     parquet = need_pyarrow()
     import pyarrow
 
     fs, path = open_place(file.url)
-    with fs.open(path, "rb") as handle:
-        try:
+    try:
+        with fs.open(path, "rb") as handle:
             about = parquet.ParquetFile(handle).metadata
-        except pyarrow.ArrowException as error:
-            raise ValueError(f"{file.url} is not a parquet file: {error}") from error
+    except (pyarrow.ArrowException, OSError):
+        return None
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     return [group.num_rows for group in groups], [group.total_byte_size for group in groups]

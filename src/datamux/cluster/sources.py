@@ -11,7 +11,9 @@ from fsspec.core import url_to_fs
 from datamux.inference.files import INPUTS
 
 logger = logging.getLogger(__name__)
+ALLOWED = f"{', '.join(INPUTS)}, and all but parquet also compressed: .gz, .bz2, .xz"
 SHOWN = 5  # names of files that are left out
+COMPRESSED = (".gz", ".bz2", ".xz")  # after the suffix of the file itself
 MAGIC = "*?["  # signs that make a path a glob
 STAMPS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated")  # as file systems name them
 
@@ -21,18 +23,22 @@ class SourceFile:
     """A file of the input. `stamp` changes when its content does."""
 
     url: str
-    size: int
+    size: int  # in bytes; 0 if a server does not tell it
     stamp: str
 
     @property
     def suffix(self) -> str:
         return suffix_of(self.url)
 
+    @property
+    def compressed(self) -> bool:
+        return self.url.lower().endswith(COMPRESSED)
+
 
 def find_files(source: str) -> list[SourceFile]:
     """The files that `source` names, by name. Names that begin with a dot or an underscore are left out of folders."""
     fs, path = open_place(source)
-    if any(sign in path for sign in MAGIC):
+    if is_glob(fs, path):
         found = {name: about for name, about in fs.glob(path, detail=True).items() if about["type"] == "file"}
     elif fs.isdir(path):
         found = {name: about for name, about in fs.find(path, detail=True).items() if not _hidden(name[len(path) :])}
@@ -40,14 +46,14 @@ def find_files(source: str) -> list[SourceFile]:
         found = {path: fs.info(path)}
     else:
         raise ValueError(f"{source}: no such file or folder")
-    wanted = sorted(name for name in found if suffix_of(name) in INPUTS)
+    wanted = sorted(name for name in found if _can_be_read(name))
     others = sorted(name.rpartition("/")[2] for name in found.keys() - set(wanted))
     if not wanted:
         kinds = f" ({len(others)} files of other kinds)" if others else ""
-        raise ValueError(f"{source} has no file that can be read{kinds}; allowed: {', '.join(INPUTS)}")
+        raise ValueError(f"{source} has no file that can be read{kinds}; allowed: {ALLOWED}")
     if others:
         names = ", ".join(others[:SHOWN]) + (", ..." if len(others) > SHOWN else "")
-        logger.warning("%d files of other kinds are left out: %s; read are %s", len(others), names, ", ".join(INPUTS))
+        logger.warning("%d files of other kinds are left out: %s; read are %s", len(others), names, ALLOWED)
     return [_described(fs, name, found[name]) for name in wanted]
 
 
@@ -63,14 +69,27 @@ def open_place(url: str) -> tuple[Any, str]:
     return fs, str(path).rstrip("/") or "/"
 
 
+def is_glob(fs: Any, path: str) -> bool:
+    """Whether a path is a pattern: the name of a file may have the same signs."""
+    return any(sign in path for sign in MAGIC) and not fs.exists(path)
+
+
 def suffix_of(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return "." + name.rpartition(".")[2].lower() if "." in name else ""
+    """What kind of file this is, also if it is compressed."""
+    name = path.rpartition("/")[2].lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return "." + name.rpartition(".")[2] if "." in name else ""
+
+
+def _can_be_read(path: str) -> bool:
+    suffix = suffix_of(path)
+    return suffix in INPUTS and not (suffix == ".parquet" and path.lower().endswith(COMPRESSED))
 
 
 def _described(fs: Any, path: str, about: Mapping[str, Any]) -> SourceFile:
     stamp = next((str(about[name]) for name in STAMPS if about.get(name)), "")
-    return SourceFile(fs.unstrip_protocol(path), int(about["size"]), stamp)
+    return SourceFile(fs.unstrip_protocol(path), int(about["size"] or 0), stamp)
 
 
 def _hidden(path: str) -> bool:

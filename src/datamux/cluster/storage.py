@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from datamux.cluster.names import UNDER_WAY
 from datamux.cluster.sources import open_place
-
-UNDER_WAY = "_job/under-way"
-DONE, BEGUN = "_job/done", "_job/begun"
-ERRORS = "_errors"
-PART = "part-"
 
 
 class OutputFolder:

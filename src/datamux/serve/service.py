@@ -72,14 +72,7 @@ class Service:
     def tenant_of(self, request: Request) -> str:
         """Whose request this is. Texts of two tenants are never mixed."""
         if self.keys is not None:
-            tenant = self.keys.tenant(secret_of(request))
-            if tenant is None:
-                raise Problem(
-                    401,
-                    "the key is missing or unknown; send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`",
-                    {"www-authenticate": "Bearer"},
-                )
-            return f"{KEY} {tenant}"
+            return f"{KEY} {owner_of(self.keys, request)}"
         if self.settings.single_tenant:
             return EVERYONE
         client = request.scope.get("client") or ("unknown", id(request))
@@ -246,6 +239,18 @@ def keys_of(settings: Settings) -> KeyFile | None:
         return None
     file.all()  # says so at once if the file cannot be read
     return file
+
+
+def owner_of(keys: KeyFile, request: Request) -> str:
+    """The name of the key that a request brings; status 401 if it brings none that is known."""
+    name = keys.tenant(secret_of(request))
+    if name is None:
+        raise Problem(
+            401,
+            "the key is missing or unknown; send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`",
+            {"www-authenticate": "Bearer"},
+        )
+    return name
 
 
 def secret_of(request: Request) -> str:

@@ -1,6 +1,23 @@
 """Files on a cluster: the measured runs, and what a billion texts cost by the model of cost."""
 
-from datamux.cluster.cost import ASSUMED, billion_table, efficiency_of, measured_table
+from statistics import median
+
+from datamux.cluster.cost import (
+    BILLION,
+    BYTES_ANSWER,
+    CORES,
+    OVERHEAD,
+    billion_table,
+    bytes_per_text,
+    compared,
+    efficiency_of,
+    measured_gears,
+    measured_table,
+    prediction_errors,
+    rows_for_overhead,
+    start_up,
+)
+from datamux.cluster.measured_run import LOCAL
 from datamux.reproduce.records import Groups, Record
 from datamux.reproduce.tables import table
 
@@ -21,13 +38,68 @@ def measured_lines(record: Record) -> list[str]:
         f"training texts of {settings['task']}, {size:.0f} bytes of JSON per text:",
         "",
         *table(*measured_table(record)),
+        "",
+        *overhead_lines(record),
+        *error_lines(record),
+    ]
+
+
+def overhead_lines(record: Record) -> list[str]:
+    """What Ray costs in the work, in total, and from how many rows on that is little."""
+    pairs = [row for row in compared(record) if row["engine"] != LOCAL and row["of_local"] is not None]
+    if not pairs:
+        return []
+    speeds, totals = ([row[name] for row in pairs] for name in ("of_local", "total_of_local"))
+    starts = [start_up(row) for row in pairs]
+    enough = [
+        f"{float(f'{rows:.1e}'):,.0f} rows with {size} {'text' if size == 1 else 'texts'} per pass"
+        for size, rows in sorted(rows_for_overhead(record).items())
+    ]
+    return [
+        f"- **At work**, Ray reaches {min(speeds):.0%} to {max(speeds):.0%} of the local engine's speed.",
+        f"- **In total**, with {min(starts):.0f} to {max(starts):.0f} seconds until its workers have their model, "
+        f"it takes {min(totals):.2f} to {max(totals):.2f} times as long as the local engine: "
+        + ", ".join(f"{row['total_of_local']:.2f} for {row['rows']:,} rows" + _where(row) for row in pairs)
+        + ".",
+        f"- So it costs less than {OVERHEAD:.0%} in total from about {' or '.join(enough) or 'no number of rows'} on "
+        "(computed from the start-ups and speeds of the longest runs; Ray counts as no faster than the local engine).",
+    ]
+
+
+def _where(row: Record) -> str:
+    return f" ({row['group_size']} per pass, {row['workers']} {'core' if row['workers'] == 1 else 'cores'})"
+
+
+def error_lines(record: Record) -> list[str]:
+    """How far the model of cost is off."""
+    errors = prediction_errors(record)
+    if not errors:
+        return []
+    return [
+        f"- **Error of the model of cost**: for these {len(errors)} runs with Ray its time without start-up is "
+        f"{min(errors):+.0%} to {max(errors):+.0%} off, {median(errors):+.0%} in the middle "
+        "(+ means that it is too long)."
     ]
 
 
 def billion_lines(record: Record | None) -> list[str]:
-    """The table of a billion texts; `record` has the measured efficiency of one model."""
-    said = f"Efficiency {ASSUMED:.0%} (assumed: it is not measured yet)."
+    """The table of a billion texts, with the efficiency that all its rows share, and its bytes."""
+    said = f"Efficiency {efficiency_of(record):.0%} for all rows "
     if record:
-        model = record["settings"]["model"]
-        said = f"Efficiency of `{model}` {efficiency_of(record):.0%} (measured), of the others {ASSUMED:.0%} (assumed)."
-    return [said, "", *table(*billion_table(record))]
+        said += f"(measured with `{record['settings']['model']}` only: the lowest share of the local engine's speed)."
+    else:
+        said += "(assumed: it is not measured yet)."
+    return [said, "", *table(*billion_table(record)), "", byte_line(record)]
+
+
+def byte_line(record: Record | None) -> str:
+    """How much a billion texts are, and what the fastest gear reads and writes per second."""
+    into, out, counted = bytes_per_text(record)
+    fastest = max(gear.texts_per_second for gear in measured_gears()) * efficiency_of(record) * CORES
+    source = "as in the runs below" if record else "assumed"
+    how = "counted there" if counted else f"assumed: the text and {BYTES_ANSWER:.0f} bytes for label and score"
+    return (
+        f"A billion texts are {into * BILLION / 1e9:,.0f} GB of input ({into:.0f} bytes of JSON per text, {source}) "
+        f"and {out * BILLION / 1e9:,.0f} GB of output ({out:.0f} bytes of JSON, {how}). With the fastest gear, "
+        f"{CORES} cores read {into * fastest / 1e6:,.0f} MB and write {out * fastest / 1e6:,.0f} MB per second."
+    )
