@@ -49,8 +49,10 @@ def test_contrastive(task):
         EXTRA_LOSSES["contrastive"](model, encoded, inputs, None)
 
 
-def test_orthogonality():
-    model, rows = build(multiplexer="reversible", demultiplexer="reversible"), random_rows(2 * N)
+@pytest.mark.parametrize("demultiplexer", ["reversible", "index"])
+def test_orthogonality(demultiplexer):
+    """Of the tokens only: the prefix that Index Embedding adds has no members to compare."""
+    model, rows = build(multiplexer="reversible", demultiplexer=demultiplexer), random_rows(2 * N)
     encoded = model.encode(**rows)
     found = EXTRA_LOSSES["orthogonality"](model, encoded, rows, None)
     vectors = model.backbone.words(rows["input_ids"].view(2, N, 7))
@@ -65,6 +67,12 @@ def test_orthogonality():
         if present[g, i, t] and present[g, j, t]
     ]
     torch.testing.assert_close(found, torch.stack(values).mean(), atol=1e-4, rtol=1e-3)
+    full = {"input_ids": rows["input_ids"].clamp(min=5)}
+    without_mask = EXTRA_LOSSES["orthogonality"](model, model.encode(**full), full, None)
+    with_mask = full | {"attention_mask": torch.ones_like(full["input_ids"])}
+    torch.testing.assert_close(
+        without_mask, EXTRA_LOSSES["orthogonality"](model, model.encode(**with_mask), with_mask, None)
+    )
     other = build()
     with pytest.raises(ValueError, match="is for the reversible multiplexer"):
         EXTRA_LOSSES["orthogonality"](other, other.encode(**rows), rows, None)

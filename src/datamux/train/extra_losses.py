@@ -45,7 +45,8 @@ def orthogonality(model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, t
         raise ValueError("the orthogonality loss is for the reversible multiplexer: set model.multiplexer=reversible")
     assert encoded.mixture is not None
     slots = encoded.grouping.slots
-    members = multiplexer.members(encoded.mixture)[:, :slots].transpose(1, 2).float()  # b l n d/n
+    tokens = encoded.mixture[:, model.mux.demultiplexer.prefix_length(slots) :]  # b l d
+    members = multiplexer.members(tokens)[:, :slots].transpose(1, 2).float()  # b l n d/n
     unit = F.normalize(members, dim=-1)
     pairs = torch.ones(slots, slots, dtype=torch.bool, device=unit.device).triu(1)  # n n, each pair once
     if encoded.token_mask is not None:
