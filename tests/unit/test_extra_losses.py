@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 from torch.nn import functional as F
 
 from conftest import random_rows, tiny_encoder
@@ -86,7 +87,8 @@ def test_key_orthonormality():
     torch.testing.assert_close(key_penalty(keys), expected)
     model, rows = build(multiplexer="learned_hadamard"), random_rows(N)
     found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
-    torch.testing.assert_close(found, key_penalty(model.mux.multiplexer.keys))
+    keys = model.mux.multiplexer.keys
+    torch.testing.assert_close(found, key_penalty(keys / keys.detach().norm(dim=1).mean()))
     model = build(multiplexer="learned_ortho")
     matrices = torch.nn.init.normal_(model.mux.multiplexer.keys)
     found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
@@ -94,6 +96,21 @@ def test_key_orthonormality():
     assert key_penalty(build(multiplexer="learned_ortho").mux.multiplexer.keys).item() == pytest.approx(0, abs=1e-6)
     with pytest.raises(ValueError, match="gaussian_hadamard has none"):
         EXTRA_LOSSES["key_orthonormality"](build(), None, rows, None)
+
+
+@pytest.mark.parametrize("multiplexer", ["learned_hadamard", "learned_circular", "learned_ortho"])
+@torch.no_grad()
+def test_keys_that_have_learned_nothing_are_hardly_penalised(multiplexer):
+    """Whatever length they start with: learned_hadamard's keys have sqrt(d). Longer and equal keys are penalised."""
+    torch.manual_seed(0)
+    wide = tf.BertConfig(vocab_size=9, hidden_size=240, num_hidden_layers=1, num_attention_heads=2)
+    model = multiplex(tf.BertModel(wide), N, num_labels=4, multiplexer=multiplexer)
+    keys = model.mux.multiplexer.keys
+    assert float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 0.03
+    keys.mul_(2)
+    assert 0.9 < float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 1.1, "twice as long"
+    keys.div_(2)[..., 1:, :] = keys[..., :1, :]
+    assert 0.9 < float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 1.1, "all the same"
 
 
 def test_weights_count_as_much_as_is_said():
