@@ -1,6 +1,7 @@
 """A classifier that stays as it is: bit for bit its own answers at group size 1, and only the new parts are saved."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -149,6 +150,23 @@ def test_what_cannot_be_frozen(tmp_path):
     folder.rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError, match="needs the classifier that it was trained around"):
         load_model(tmp_path / "mixed")
+
+
+def test_a_changed_classifier_is_noticed(tmp_path):
+    """The new parts fit only the weights that they were trained around; a model without a hash is not checked."""
+    folder, plain = classifier(tmp_path)
+    model = trained(multiplex(str(folder), N, frozen=True, **REVERSIBLE))
+    model.save_pretrained(tmp_path / "mixed")
+    plain.half().save_pretrained(folder)  # weights that only lost precision are others, too
+    with pytest.raises(ValueError, match="has other weights now than when this model was trained around it"):
+        load_model(tmp_path / "mixed")
+    config = json.loads((tmp_path / "mixed" / "config.json").read_text())
+    assert len(config.pop("base_hash")) == 64
+    (tmp_path / "mixed" / "config.json").write_text(json.dumps(config))
+    load_model(tmp_path / "mixed").save_pretrained(tmp_path / "again")
+    load_model(tmp_path / "again")
+    plain.save_pretrained(folder, safe_serialization=True)
+    load_model(tmp_path / "again")  # saving the same weights again changes nothing
 
 
 def test_no_group_size_means_the_models_own_and_zero_is_an_error(tmp_path):

@@ -34,6 +34,7 @@ class MuxConfig(PreTrainedConfig):
     - `low_rank`: the rank of updates of the encoder's matrices that act only on mixtures of several instances.
     - `base_model`, `base_config`: the name or folder, and the configuration, of a plain classifier that stays as it is
         (`multiplex(..., frozen=True)` sets both); it is not saved with the model, and answers at group size 1.
+    - `base_hash`: of the weights of that classifier, so that a change is noticed when the model is loaded.
     - `seed`: the keys are drawn with it.
     """
 
@@ -58,6 +59,7 @@ class MuxConfig(PreTrainedConfig):
     low_rank: int = 0
     base_model: str = ""
     base_config: dict[str, Any] | None = None
+    base_hash: str = ""
     seed: int = 0
 
     def __post_init__(self, **kwargs: Any) -> None:

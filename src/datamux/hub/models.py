@@ -26,7 +26,14 @@ from datamux.backbones.transformer import TransformerBackbone
 from datamux.grouping import Filler
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
 from datamux.hub.config import POOLING, MuxConfig
-from datamux.hub.frozen import build_frozen_classifier, encoder_of, head_of, load_classifier, plain_inputs
+from datamux.hub.frozen import (
+    build_frozen_classifier,
+    check_same_weights,
+    encoder_of,
+    head_of,
+    load_classifier,
+    plain_inputs,
+)
 from datamux.model import Encoded, Multiplexed
 from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
@@ -101,9 +108,10 @@ class MuxPreTrainedModel(PreTrainedModel):
         return found
 
     def take_classifier(self, classifier: PreTrainedModel) -> None:
-        """Take over the weights of a classifier that stays as it is."""
+        """Take over the weights of a classifier that stays as it is. If the model knows others, that is an error."""
         assert self.frozen_classifier is not None
         self.frozen_classifier.load_state_dict(classifier.state_dict())
+        self.config.base_hash = check_same_weights(self.config, self.frozen_classifier)
         self.frozen_classifier.requires_grad_(False)
         self.train(self.training)
 
