@@ -5,11 +5,13 @@ import itertools
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 import datamux
 import published as reference
 from datamux.hub.loading import load_config, load_model, load_tokenizer
+from datamux.hub.published import checkpoint
 from datamux.hub.published.checkpoint import LABELS
 from published import KINDS, MUXES, N, config_fields, padded_rows, random_checkpoint, random_weights, write_checkpoint
 
@@ -151,6 +153,26 @@ def test_safetensors(tmp_path):
     one = datamux.load_published(random_checkpoint(tmp_path / "safe", safe=True)[0])
     other = datamux.load_published(random_checkpoint(tmp_path / "bin")[0])
     same_models(one, other, masks(padded_rows(N)))
+
+
+def test_the_weights_are_read_once(tmp_path, monkeypatch, tokenizer):
+    """They are hundreds of megabytes. What a checkpoint is follows from their names, which are read without them."""
+    reads = []
+    monkeypatch.setattr(checkpoint, "load_file", lambda file: reads.append(file) or load_file(file))
+    folder, weights = random_checkpoint(tmp_path / "safe", safe=True)
+    tokenizer.save_pretrained(folder)
+    load_config(folder)
+    assert reads == []
+    datamux.load(folder)
+    assert len(reads) == 1
+    mapped, load = [], torch.load
+    monkeypatch.setattr(torch, "load", lambda file, **how: mapped.append(how["mmap"]) or load(file, **how))
+    load_config(write_checkpoint(tmp_path / "bin", config_fields(), weights))
+    assert mapped == [True]
+    torch.save(weights, tmp_path / "bin" / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    rows = masks(padded_rows(N))
+    same_models(datamux.load_published(tmp_path / "bin"), datamux.load_published(folder), rows)
+    assert mapped == [True, False, False], "files of old torch cannot be mapped"
 
 
 @torch.no_grad()

@@ -5,14 +5,16 @@ model runs, nor where a folder or a name on the Hub comes from.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -76,15 +78,18 @@ def published_names() -> dict[str, tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A published checkpoint: its name for messages, its own configuration, and its weights."""
+    """A published checkpoint: its name for messages, its own configuration, and the file of its weights.
+
+    Only `model` reads the weights, hundreds of megabytes; what a checkpoint is, their names say.
+    """
 
     name: str
     config: PreTrainedConfig
-    weights: dict[str, Tensor]
+    file: Path
 
     def task(self) -> str:
         """One of the keys of `PUBLISHED_CLASSES`."""
-        return find_task(self.name, self.config, self.weights)
+        return find_task(self.name, self.config, _names_in(self.file))
 
     def our_config(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedConfig:
         """The configuration of the model for `task`. `padded_length` shrinks if the encoder has fewer positions."""
@@ -126,7 +131,7 @@ class Checkpoint:
     def model(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedModel:
         """The model for `task`, with these weights."""
         model = PUBLISHED_CLASSES[task](self.our_config(task, padded_length))
-        model.load_state_dict(our_weights(self.name, self.weights, model, task))
+        model.load_state_dict(our_weights(self.name, _weights_in(self.file), model, task))
         model.eval()
         return model
 
@@ -152,32 +157,49 @@ def read_checkpoint(name: str, config: PreTrainedConfig) -> Checkpoint:
     check_choice("muxing_variant", config.muxing_variant, MULTIPLEXERS)
     allowed = DEMULTIPLEXERS[config.model_type]
     check_choice(f"demuxing_variant of a {config.model_type} checkpoint:", config.demuxing_variant, allowed)
-    return Checkpoint(name, config, _read_weights(name))
+    return Checkpoint(name, config, _weights_file(name))
 
 
-def _read_weights(name: str) -> dict[str, Tensor]:
+def _weights_file(name: str) -> Path:
     for file in FILES:
         found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
         if found is not None:
-            return _load(Path(found))
+            return Path(found)
     raise FileNotFoundError(f"{name} has no weights: expected {' or '.join(FILES)}")
 
 
-def _load(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file. Nothing in it is executed: `weights_only` refuses everything but tensors."""
-    read: Callable[[Path], Any] = load_file if file.suffix == ".safetensors" else _load_pickled
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Turn what a file of another kind raises into an error that names the file."""
     try:
-        weights = read(file)
+        yield
     except (SafetensorError, RuntimeError, EOFError, ValueError, UnpicklingError) as error:
         reason = str(error).strip().split("\n")[0]
         raise ValueError(f"{file} cannot be read as a file of weights only: {reason}") from error
+
+
+def _names_in(file: Path) -> list[str]:
+    with _reading(file):
+        if file.suffix != ".safetensors":
+            return list(_pickled(file))
+        with safe_open(file, framework="pt") as weights:
+            return list(weights.keys())
+
+
+def _weights_in(file: Path) -> dict[str, Tensor]:
+    with _reading(file):
+        return load_file(file) if file.suffix == ".safetensors" else _pickled(file)
+
+
+def _pickled(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file, whose numbers are read when they are used (`mmap`; files of old torch are read at once).
+
+    Nothing in the file is executed: `weights_only` refuses everything but tensors.
+    """
+    weights: Any = torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
     if not isinstance(weights, Mapping) or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise ValueError(f"{file} should hold named tensors only, and it holds something else")
+        raise ValueError("it should hold named tensors only, and it holds something else")
     return dict(weights)
-
-
-def _load_pickled(file: Path) -> Any:
-    return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _label_names(name: str, config: PreTrainedConfig) -> dict[int, str]:

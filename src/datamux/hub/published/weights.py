@@ -1,6 +1,6 @@
 """The weights of a published checkpoint under our names, and what their names say about it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -15,8 +15,11 @@ TAGGING = ("ner", "pos", "chunk")
 SHOWN = 5  # names in an error
 
 
-def find_task(name: str, config: PreTrainedConfig, weights: Mapping[str, Tensor]) -> str:
-    """What a checkpoint was trained for: "sequence-classification", "token-classification" or "retrieval"."""
+def find_task(name: str, config: PreTrainedConfig, weights: Collection[str]) -> str:
+    """What a checkpoint was trained for: "sequence-classification", "token-classification" or "retrieval".
+
+    `weights` are the names of its weights.
+    """
     retrieves = any(name.startswith("retrieval_head.decoder.") for name in weights)
     if retrieves and getattr(config, "task_loss_coeff", 1) == 0:
         return "retrieval"
