@@ -5,6 +5,7 @@ The formulas are written from the description of the format and share no code wi
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import torch
@@ -119,6 +120,17 @@ def random_checkpoint(folder, mux="gaussian_hadamard", demux="index", kind="sent
     """The folder and the weights of a new checkpoint."""
     weights = random_weights(mux, demux, kind)
     return write_checkpoint(folder, config_fields(mux, demux, kind, **more), weights, safe), weights
+
+
+def in_hub_cache(cache: Path, name: str, folder: Path) -> None:
+    """A folder as the Hub's cache holds a download: the files lie in blobs, and a commit has links to them."""
+    commit, place = "0" * 39 + "1", cache / f"models--{name.replace('/', '--')}"
+    for part in ("refs", "blobs", f"snapshots/{commit}"):
+        (place / part).mkdir(parents=True)
+    (place / "refs" / "main").write_text(commit)
+    for number, file in enumerate(sorted(folder.iterdir())):
+        shutil.copy(file, place / "blobs" / str(number))
+        (place / "snapshots" / commit / file.name).symlink_to(place / "blobs" / str(number))
 
 
 def padded_rows(rows, tokens=5, seed=3):
