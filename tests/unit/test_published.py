@@ -196,10 +196,13 @@ def test_one_checkpoint_holds_a_task_and_retrieval(tmp_path):
         ({"finetuning_task": None}, False),
     ],
 )
-def test_mlp_taggers_are_told_by_their_configuration(said, tags, tmp_path):
-    """Their weights have the same names as those of a sentence model."""
+def test_mlp_taggers_are_told_by_their_configuration(said, tags, tmp_path, caplog):
+    """Their weights have the same names as those of a sentence model. Only the class is a guess, with a warning."""
     folder, _ = random_checkpoint(tmp_path, demux="mlp", **said)
     assert load_config(folder).architectures[0].endswith("ForTokenClassification") == tags
+    guessed = said["finetuning_task"] is None and "id2label" not in said
+    assert ("it is taken to be for" in caplog.text) == guessed
+    assert (f"for {'tokens' if tags else 'sentences'}." in caplog.text) == guessed
 
 
 def test_labels_have_the_names_of_the_task(tmp_path):

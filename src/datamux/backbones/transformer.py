@@ -43,8 +43,14 @@ class TransformerBackbone(Backbone):
         if low_rank:
             updates = make_updates(self.upper, low_rank, seed=seed)
             self.updates.update({path.replace(".", "_"): update for path, update in updates.items()})
-            self._updated = (updated_view(self.upper, updates),)
+            self._paths = tuple(updates)
+            self.renew_view()
         self.max_tokens = _max_tokens(encoder)
+
+    def renew_view(self) -> None:
+        """Make the updated view again: of settings of the encoder's modules it has copies, such as checkpointing."""
+        if self.updates:
+            self._updated = (updated_view(self.upper, dict(zip(self._paths, self.updates.values(), strict=True))),)
 
     @property
     def words(self) -> nn.Embedding:

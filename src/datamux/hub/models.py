@@ -124,6 +124,11 @@ class MuxPreTrainedModel(PreTrainedModel):
                     frozen.eval()
         return self
 
+    def _set_gradient_checkpointing(self, *args: Any, **kwargs: Any) -> None:
+        """As in transformers, which does not know the view that runs mixtures with low-rank updates."""
+        super()._set_gradient_checkpointing(*args, **kwargs)
+        self.backbone.renew_view()
+
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         raise TypeError(f"{type(self).__name__} must define _build_head()")
 

@@ -1,5 +1,6 @@
 """The weights of a published checkpoint under our names, and what their names say about it."""
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from transformers import PreTrainedConfig
 
 from datamux.hub.published.models import PublishedModel
 
+logger = logging.getLogger(__name__)
 BUFFERS = ("pooler.", "embeddings.position_ids", "embeddings.token_type_ids")  # of the encoder; nothing uses them
 TRUNK = ("demux_module.", "demultiplexer.demux_module.", "retrieval_head.demux_module.")  # one module, three names
 TAGGING = ("ner", "pos", "chunk")
@@ -24,12 +26,12 @@ def find_task(name: str, config: PreTrainedConfig, weights: Collection[str]) -> 
     if retrieves and getattr(config, "task_loss_coeff", 1) == 0:
         return "retrieval"
     if "classifier.weight" in weights and config.demuxing_variant == "index_pos":
-        return "token-classification" if _names_tags(config) else "sequence-classification"
+        return "token-classification" if _names_tags(name, config) else "sequence-classification"
     if "demultiplexer.decoder.weight" in weights:
         return "token-classification"
     if "demultiplexer.out_proj.weight" in weights:
         # With MLP demultiplexing, sentence and token models have the same weights.
-        tags = config.demuxing_variant == "mlp" and _names_tags(config)
+        tags = config.demuxing_variant == "mlp" and _names_tags(name, config)
         return "token-classification" if tags else "sequence-classification"
     if retrieves:
         return "retrieval"
@@ -39,15 +41,27 @@ def find_task(name: str, config: PreTrainedConfig, weights: Collection[str]) -> 
     )
 
 
-def _names_tags(config: PreTrainedConfig) -> bool:
-    """Whether the configuration speaks of tags: in its task, its labels or, where both are silent, its class."""
+def _names_tags(name: str, config: PreTrainedConfig) -> bool:
+    """Whether the configuration speaks of tags: in its task, or its labels. Where both are silent, its class decides.
+
+    The class is a guess, and says so: some files name a class that is not theirs.
+    """
     task = getattr(config, "finetuning_task", None)
     if task is not None:
         return task in TAGGING
     labels = config.id2label.values()
     if any(label != f"LABEL_{number}" for number, label in enumerate(labels)):
         return any(label.startswith(("B-", "I-")) for label in labels)
-    return any("TokenClassification" in architecture for architecture in config.architectures or [])
+    classes = config.architectures or []
+    tags = any("TokenClassification" in architecture for architecture in classes)
+    logger.warning(
+        "%s does not say in finetuning_task or its labels whether it is for sentences or tokens; from its class (%s) "
+        "it is taken to be for %s. If that is wrong, give load_published() the task",
+        name,
+        ", ".join(classes) or "none",
+        "tokens" if tags else "sentences",
+    )
+    return tags
 
 
 def our_weights(name: str, weights: Mapping[str, Tensor], model: PublishedModel, task: str) -> dict[str, Tensor]:
