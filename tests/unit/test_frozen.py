@@ -169,6 +169,37 @@ def test_a_changed_classifier_is_noticed(tmp_path):
     load_model(tmp_path / "again")  # saving the same weights again changes nothing
 
 
+@pytest.mark.parametrize("task", AUTO)
+@torch.no_grad()
+def test_a_text_that_is_left_over_is_answered_by_the_classifier(task, tmp_path):
+    """It has no neighbour, whether its group is incomplete or filled up with empty rows, as the server does."""
+    folder, plain = classifier(tmp_path, "bert", task)
+    plain = copy.deepcopy(plain)  # weights that are mapped from a file need not be aligned, which changes the last bit
+    model = trained(multiplex(str(folder), N, task=task, frozen=True, low_rank=2, **REVERSIBLE))
+    rows = random_rows(2 * N + 1)
+    last = {name: x[-1:] for name, x in rows.items()}
+    found = model(**rows, labels=rows["input_ids"] * 0 if task.startswith("token") else rows["input_ids"][:, 0] * 0)
+    assert torch.equal(found.logits[-1:], plain(**last).logits)
+    assert found.loss.isfinite()
+    full = {name: x[: 2 * N] for name, x in rows.items()}
+    assert torch.equal(found.logits[:-1], model(**full).logits)
+    two = model(**{name: x[:-2] for name, x in rows.items()}).logits[-2:]
+    assert not torch.allclose(two, plain(**{name: x[-4:-2] for name, x in rows.items()}).logits), "these two are mixed"
+    empty = {name: x.clone() for name, x in rows.items()}
+    for name in ("input_ids", "attention_mask"):
+        empty[name][1:N] = 0  # the first group has only its first row
+    found = model(**empty).logits
+    both = {name: x[[0, -1]] for name, x in rows.items()}
+    assert torch.equal(found[[0, -1]], plain(**both).logits)
+    assert torch.equal(found[N : 2 * N], model(**{name: x[N : 2 * N] for name, x in rows.items()}).logits)
+    assert torch.equal(found[1:N], torch.zeros_like(found[1:N]))
+    assert torch.equal(model(**last).logits, plain(**last).logits)
+    words = {"inputs_embeds": model.get_input_embeddings()(rows["input_ids"])}
+    assert torch.equal(model(**words).logits[-1:], plain(inputs_embeds=words["inputs_embeds"][-1:]).logits)
+    repeated = model(**rows, filler="repeat").logits
+    assert not torch.allclose(repeated[-1:], plain(**last).logits)
+
+
 def test_no_group_size_means_the_models_own_and_zero_is_an_error(tmp_path):
     folder, _ = classifier(tmp_path)
     model = multiplex(str(folder), N, frozen=True, **REVERSIBLE)

@@ -40,6 +40,15 @@ def test_a_single_instance_is_untouched_and_a_mixture_is_not(family, mux_layer):
         assert not torch.allclose(model(**rows, group_size=k).logits, without(**rows, group_size=k).logits)
 
 
+@torch.no_grad()
+def test_an_instance_that_is_left_over_is_untouched():
+    without, model = build(0), learned(build(2))
+    rows = random_rows(N + 1)
+    found = model(**rows).logits
+    torch.testing.assert_close(found[-1], without(**rows).logits[-1])
+    assert not torch.allclose(found[:-1], without(**rows).logits[:-1])
+
+
 @pytest.mark.parametrize("mux", MULTIPLEXERS)
 @pytest.mark.parametrize("demux", DEMULTIPLEXERS)
 @torch.no_grad()

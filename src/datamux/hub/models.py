@@ -23,7 +23,7 @@ from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, SequenceC
 from transformers.utils import can_return_tuple
 
 from datamux.backbones.transformer import TransformerBackbone
-from datamux.grouping import Filler
+from datamux.grouping import Filler, in_lone_groups
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
 from datamux.hub.config import POOLING, MuxConfig
 from datamux.hub.frozen import (
@@ -213,6 +213,40 @@ class MuxClassifier(MuxPreTrainedModel):
         size = self.group_size if group_size is None else group_size
         return size == 1 and (filler or self.filler) == "nothing"
 
+    def _lone_rows(
+        self, given: dict[str, Tensor | None], group_size: int | None, filler: Filler | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """(i) which rows have no neighbour at a group size above 1, and which are in their groups; None without any.
+
+        Only a model that runs another network for single rows asks, and not in training.
+        """
+        size = self.group_size if group_size is None else group_size
+        same_network = self.frozen_classifier is None and not self.config.low_rank
+        rows = given["input_ids"] if given["inputs_embeds"] is None else given["inputs_embeds"]
+        if same_network or self.training or size <= 1 or rows is None or (filler or self.filler) != "nothing":
+            return None
+        mask = given["attention_mask"]
+        occupied = torch.ones(len(rows), dtype=torch.bool, device=rows.device) if mask is None else mask.bool().any(-1)
+        apart = in_lone_groups(occupied, size)
+        return (apart & occupied, apart) if bool(apart.any()) else None
+
+    def _answer_apart(
+        self, given: dict[str, Tensor | None], lone: Tensor, apart: Tensor, group_size: int | None
+    ) -> Tensor:
+        """The logits of lone rows, as at group size 1, and of all rows that are not in their groups."""
+
+        def logits_of(some: Tensor, size: int | None) -> Tensor:
+            rows = {name: x[some] for name, x in given.items() if x is not None}
+            found: Tensor = self(**rows, group_size=size).logits
+            return found
+
+        found = logits_of(lone, 1)
+        logits = found.new_zeros(len(lone), *found.shape[1:])
+        logits[lone] = found
+        if not bool(apart.all()):
+            logits[~apart] = logits_of(~apart, group_size)
+        return logits
+
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define _loss()")
 
@@ -228,6 +262,10 @@ class MuxClassifier(MuxPreTrainedModel):
         filler: Filler | None = None,
     ) -> ModelOutput:
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        lone = self._lone_rows(given | {"inputs_embeds": inputs_embeds}, group_size, filler)
+        if lone is not None:
+            logits = self._answer_apart(given | {"inputs_embeds": inputs_embeds}, *lone, group_size)
+            return self.output_class(loss=None if labels is None else self._loss(logits, labels), logits=logits)
         if self.frozen_classifier is not None and self._is_alone(group_size, filler):
             logits = self.frozen_classifier(
                 **plain_inputs(self.frozen_classifier, given | {"inputs_embeds": inputs_embeds})
