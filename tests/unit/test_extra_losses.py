@@ -131,19 +131,27 @@ def test_a_recipe_names_losses_that_exist():
         parse_recipe({"task": {"extra_losses": {"contrastive": -1}}})
 
 
-def test_repetition_fills_whole_groups_with_their_first_row():
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_repetition_fills_whole_groups_and_leaves_no_row_out(n):
+    """A step reads as many rows as without repetition, so that methods and rivals see the same number of them."""
     torch.manual_seed(0)
     ids = torch.arange(3000).unsqueeze(1)
     batch = {"input_ids": ids, "labels": ids[:, 0]}
-    found = repeat_some(batch, N, 0.3)
+    found = repeat_some(batch, n, 0.3)
     assert torch.equal(found["input_ids"][:, 0], found["labels"])
-    groups = found["labels"].view(-1, N)
+    groups = found["labels"].view(-1, n)
     repeated = (groups == groups[:, :1]).all(1)
-    assert 0.25 < repeated.float().mean() < 0.35
-    assert torch.equal(groups[~repeated], batch["labels"].view(-1, N)[~repeated])
-    assert torch.equal(groups[:, 0], batch["labels"][::N])
-    incomplete = repeat_some({"input_ids": ids[:5]}, N, 1.0)["input_ids"][:, 0].tolist()
-    assert incomplete == [0, 0, 0, 3, 3]
+    assert 0.26 < repeated.float().mean() < 0.34
+    assert torch.equal(found["labels"].unique_consecutive(), batch["labels"]), "every row, in order"
+    others = groups[~repeated][:-1]
+    assert torch.equal(others, others[:, :1] + torch.arange(n)), "neighbours stay neighbours"
+
+
+def test_repetition_in_the_last_group():
+    rows = {"input_ids": torch.arange(5).unsqueeze(1)}
+    assert repeat_some(rows, 3, 1.0)["input_ids"][:, 0].tolist() == [i for i in range(5) for _ in range(3)]
+    assert repeat_some(rows, 3, 0.0)["input_ids"][:, 0].tolist() == [0, 1, 2, 3, 4, 3]
+    assert repeat_some(rows, 1, 0.5)["input_ids"][:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_calibration_error():
