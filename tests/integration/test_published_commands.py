@@ -179,7 +179,7 @@ def test_mux_plm(tmp_path, tokenizer, rows_file):
 
 def test_they_are_listed():
     listed = json.loads(succeed("ls", "published", "--json"))
-    assert len(listed) == 30 + 21
+    assert len(listed) == 30 + 24
     assert {"name": "princeton-nlp/datamux-sst2-10", "trained on": "sst2", "texts per pass": "up to 10"} in listed
 
 

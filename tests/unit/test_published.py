@@ -246,7 +246,8 @@ def test_errors_name_what_was_expected_and_found(tmp_path):
             datamux.load_published(folder)
 
     fails(
-        "unknown muxing_variant 'rotation'; allowed: binary_h", broken(tmp_path / "a", {"muxing_variant": "rotation"})
+        "unknown muxing_variant of a roberta .* 'rotation'; allowed: binary_h",
+        broken(tmp_path / "a", {"muxing_variant": "rotation"}),
     )
     fails(
         "unknown demuxing_variant of a roberta .* 'gate'; allowed: index, mlp",
@@ -313,7 +314,7 @@ def bert_rows(rows, tokens=5):
     return padded_rows(rows, tokens) % 150 + 3
 
 
-@pytest.mark.parametrize("mux", MUXES)
+@pytest.mark.parametrize("mux", [*MUXES, reference.CONTEXTUAL])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_mux_plm_logits(mux, kind, tmp_path):
@@ -326,7 +327,7 @@ def test_mux_plm_logits(mux, kind, tmp_path):
     mask = torch.arange(5) < torch.tensor([5, 3, 2, 4, 5, 1])[:, None]
     padded = torch.where(mask, ids, 0)
     close(model(ids).logits, expected)
-    close(model(padded, mask).logits, reference.mux_plm_logits(weights, padded, mux, kind))
+    close(model(padded, mask).logits, reference.mux_plm_logits(weights, padded, mux, kind, mask=mask))
     model.save_pretrained(tmp_path / "ours")
     same_models(load_model(tmp_path / "ours"), model, {"input_ids": ids})
 
@@ -352,10 +353,29 @@ def test_mux_plm_weights_that_are_saved_once(tmp_path):
     close(found, reference.mux_plm_logits(weights, ids, "gaussian_hadamard", "retrieval"))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_contextual_multiplexer_and_empty_slots(kind, tmp_path):
+    """An empty slot is not looked at and adds nothing, so that a smaller group is a group with empty slots."""
+    folder, _ = mux_plm(tmp_path, reference.CONTEXTUAL, kind)
+    model, ids = datamux.load_published(folder), bert_rows(2)
+    mask = torch.arange(5) < torch.tensor([5, 3])[:, None]
+    small = model(ids, mask, group_size=2, filler="nothing").logits
+    close(model(ids, mask, group_size=3, filler="nothing").logits, small)
+    other = torch.cat([ids[:1], bert_rows(9)[-1:]])
+    assert (model(other, mask, group_size=2, filler="nothing").logits[0] - small[0]).abs().max() > 1e-3
+    keys = "mux.multiplexer.keys"
+    learned, _ = mux_plm(tmp_path / "learned", reference.CONTEXTUAL, kind, learn_muxing=1)
+    assert keys in dict(datamux.load_published(learned).named_parameters())
+    assert keys not in dict(model.named_parameters())
+
+
 def test_mux_plm_errors_and_names(tmp_path):
     folder, _ = mux_plm(tmp_path / "a", muxing_variant="gaussian_attention_v2")
-    with pytest.raises(ValueError, match="unknown muxing_variant 'gaussian_attention_v2'; allowed"):
+    with pytest.raises(ValueError, match=r"lacks weights .* muxing_attention.attention.output.LayerNorm.bias"):
         datamux.load_published(folder)
+    with pytest.raises(ValueError, match="unknown muxing_variant of a roberta checkpoint: 'gaussian_attention_v2'"):
+        datamux.load_published(random_checkpoint(tmp_path / "d", muxing_variant="gaussian_attention_v2")[0])
     folder, _ = mux_plm(tmp_path / "b", demuxing_variant="index")
     with pytest.raises(ValueError, match="demuxing_variant of a bert checkpoint: 'index'; allowed: index_pos"):
         datamux.load_published(folder)

@@ -35,7 +35,6 @@ from datamux.hub.frozen import (
     plain_inputs,
 )
 from datamux.model import Encoded, Multiplexed
-from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
 
 
@@ -69,8 +68,8 @@ class MuxPreTrainedModel(PreTrainedModel):
         super().__init__(config)
         self.frozen_classifier = build_frozen_classifier(config, self.classifier_auto)
         backbone = self._build_backbone(config)
-        n, width, seed = config.num_instances, backbone.embedding_dim, config.seed
-        multiplexer = build_multiplexer(config.multiplexer, n, width, seed=seed, **(config.multiplexer_options or {}))
+        width = backbone.embedding_dim
+        multiplexer = config.build_multiplexer(width)
         self.mux = Multiplexed(backbone, multiplexer, config.build_demultiplexer(backbone.dim, width))
         dim = self.mux.demultiplexer.out_dim
         self.mux.head = self._build_head(config, dim)

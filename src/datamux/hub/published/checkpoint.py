@@ -33,6 +33,7 @@ MULTIPLEXERS = {  # as published -> (ours, ours if learned, scale)
     "random_ortho": ("ortho", "learned_ortho", "sqrt"),
     "random_ortho_low_rank": ("ortho", "learned_ortho", "sqrt"),  # of MUX-PLM: its keys are whole matrices, too
 }
+CONTEXTUAL = "gaussian_attention_v2"  # of MUX-PLM only
 DEMULTIPLEXERS = {  # of DataMUX, which is RoBERTa, and of MUX-PLM, of which the BERT models are known
     "roberta": {"index": "published_index", "mlp": "published_mlp"},
     "bert": {"index_pos": "published_key"},
@@ -72,6 +73,7 @@ def published_names() -> dict[str, tuple[str, int]]:
     for slots in MUX_PLM_SLOTS:
         strategies = f"gaussian_hadamard_index_pos_{slots}"
         names |= {f"muxbert_{size}_{strategies}": ("masked words", slots) for size in MUX_PLM_SIZES}
+        names[f"muxbert_base_{CONTEXTUAL}_index_pos_{slots}"] = ("masked words", slots)
         names |= {f"muxbert_base_{task}_{strategies}": (task, slots) for task in ("mnli", "qnli", "qqp", "sst2")}
     return {f"princeton-nlp/{name}": found for name, found in names.items()}
 
@@ -96,7 +98,7 @@ class Checkpoint:
         theirs = self.config
         encoder = {name: value for name, value in theirs.to_dict().items() if name not in (*FIELDS, *_TRAINING_FIELDS)}
         encoder = {name: value for name, value in encoder.items() if name not in _LABEL_FIELDS}
-        fixed, learned, scale = MULTIPLEXERS[theirs.muxing_variant]
+        multiplexer, options = self._multiplexer(task)
         n = theirs.num_instances
         if padded_length is not None:
             taken = n + 1 if theirs.demuxing_variant == "index" else 0
@@ -106,8 +108,8 @@ class Checkpoint:
         config = PublishedConfig(
             backbone_config=encoder,
             num_instances=n,
-            multiplexer=learned if getattr(theirs, "learn_muxing", False) else fixed,
-            multiplexer_options={"scale": scale},
+            multiplexer=multiplexer,
+            multiplexer_options=options,
             demultiplexer=DEMULTIPLEXERS[theirs.model_type][theirs.demuxing_variant],
             demultiplexer_options=self._demultiplexer_options(task),
             muxing_variant=theirs.muxing_variant,
@@ -120,13 +122,24 @@ class Checkpoint:
         config._commit_hash = getattr(theirs, "_commit_hash", None)
         return config
 
+    def _multiplexer(self, task: str) -> tuple[str, dict[str, Any]]:
+        """The name and the options of our multiplexer."""
+        theirs, is_learned = self.config, bool(getattr(self.config, "learn_muxing", False))
+        if theirs.muxing_variant != CONTEXTUAL:
+            fixed, learned, scale = MULTIPLEXERS[theirs.muxing_variant]
+            return learned if is_learned else fixed, {"scale": scale}
+        sizes = {"num_heads": theirs.num_attention_heads, "inner_dim": theirs.intermediate_size}
+        options = {"eps": theirs.layer_norm_eps, "learned": is_learned, "slots_see_padding": task == "retrieval"}
+        return "published_contextual", sizes | options
+
     def _demultiplexer_options(self, task: str) -> dict[str, Any] | None:
         if self.config.demuxing_variant != "index_pos":
             return None
         layers = getattr(self.config, "num_hidden_demux_layers", None) or DEMULTIPLEXER_LAYERS
+        padding = {"tells_padding": self.config.muxing_variant == CONTEXTUAL}
         if task == "retrieval":  # the published code has two there, whatever the configuration says
-            return {"layers": 2, "for_retrieval": True}
-        return {"layers": max(1, layers - 1)}  # the task leaves the last one out
+            return {"layers": 2, "for_retrieval": True} | padding
+        return {"layers": max(1, layers - 1)} | padding  # the task leaves the last one out
 
     def model(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedModel:
         """The model for `task`, with these weights."""
@@ -154,7 +167,11 @@ def read_checkpoint(name: str, config: PreTrainedConfig) -> Checkpoint:
             f"{name} multiplexes {config.model_type!r}; load_published() reads the checkpoints of DataMUX, which are "
             "RoBERTa, and those of MUX-PLM that are BERT (docs/guides/published.md says what is missing for others)"
         )
-    check_choice("muxing_variant", config.muxing_variant, MULTIPLEXERS)
+    check_choice(
+        f"muxing_variant of a {config.model_type} checkpoint:",
+        config.muxing_variant,
+        [*MULTIPLEXERS, CONTEXTUAL] if config.model_type == "bert" else MULTIPLEXERS,
+    )
     allowed = DEMULTIPLEXERS[config.model_type]
     check_choice(f"demuxing_variant of a {config.model_type} checkpoint:", config.demuxing_variant, allowed)
     return Checkpoint(name, config, _weights_file(name))

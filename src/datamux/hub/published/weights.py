@@ -70,6 +70,9 @@ def our_weights(name: str, weights: Mapping[str, Tensor], model: PublishedModel,
     encoder = f"{model.backbone.encoder.config.model_type}."
     found = {f"mux.backbone.encoder.{ours}": taken(encoder + ours) for ours in model.backbone.encoder.state_dict()}
     found["mux.multiplexer.keys"] = _keys(taken("instance_embedding"))
+    if model.config.multiplexer == "published_contextual":
+        found |= _attention_layer(taken, "muxing_attention", "mux.multiplexer.attend_tokens")
+        found |= _attention_layer(taken, "muxing_attention_2", "mux.multiplexer.attend_slots")
     take_parts = _mux_plm_parts if model.config.demultiplexer == "published_key" else _datamux_parts
     found |= take_parts(taken, model, task)
     unused = [encoder + name for name in BUFFERS]
@@ -123,6 +126,16 @@ def _mux_plm_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[st
     tied = f"{model.backbone.encoder.config.model_type}.embeddings.word_embeddings.weight"
     decoder = taken.first("retrieval_head.decoder.weight", tied)
     return found | {"retrieval.decoder.weight": decoder, "retrieval.bias": taken.bias(source)}
+
+
+def _attention_layer(taken: "_Taken", theirs: str, ours: str) -> dict[str, Tensor]:
+    """One Transformer layer, as in an encoder; ours has query, key and value in one matrix."""
+    parts = ("query", "key", "value")
+    ends = ("weight", "bias")
+    found = {f"{ours}.qkv.{e}": torch.cat([taken(f"{theirs}.attention.self.{p}.{e}") for p in parts]) for e in ends}
+    names = {"out": "attention.output.dense", "norm": "attention.output.LayerNorm"}
+    names |= {"up": "intermediate.dense", "down": "output.dense", "norm_out": "output.LayerNorm"}
+    return found | taken.layers({f"{ours}.{name}": f"{theirs}.{published}" for name, published in names.items()})
 
 
 class _Taken:
