@@ -31,7 +31,7 @@ ABOUT = paragraphs(
     "Scores in percent at group size N, mean and spread over the seeds; in brackets the difference to the plain "
     "encoder. *Layers* is what one text costs: how many layers of the encoder multiply as much as the whole model "
     "does, demultiplexer included. *Alone* is the score of the same models at group size 1. *Minutes* is the training "
-    f"time of all stages after the plain encoder. These three have one value for each of N = 2, 4 and 8, and {HOLE} "
+    "time of all stages after the plain encoder. These three have one value for each of N = 2, 4 and 8, a hyphen "
     "where nothing was run yet. A cell with fewer seeds than the others says how many it has.",
     f"All methods and all cut encoders train for {STEPS} steps of {ROWS['sst2']} rows (CoNLL-2003: "
     f"{ROWS['conll2003']}) from the same fine-tuned encoder, which has one seed: the spread (the sample's standard "
