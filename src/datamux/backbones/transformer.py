@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from datamux.backbones.base import Backbone
 from datamux.backbones.halves import split_at_layer
-from datamux.backbones.low_rank import make_updates, updated_view
+from datamux.backbones.low_rank import LowRankUpdate, make_updates, updated_view
 
 
 class TransformerBackbone(Backbone):
@@ -50,7 +50,9 @@ class TransformerBackbone(Backbone):
     def renew_view(self) -> None:
         """Make the updated view again: of settings of the encoder's modules it has copies, such as checkpointing."""
         if self.updates:
-            self._updated = (updated_view(self.upper, dict(zip(self._paths, self.updates.values(), strict=True))),)
+            found = zip(self._paths, self.updates.values(), strict=True)
+            updates = {path: update for path, update in found if isinstance(update, LowRankUpdate)}
+            self._updated = (updated_view(self.upper, updates),)
 
     @property
     def words(self) -> nn.Embedding:
