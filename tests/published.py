@@ -5,6 +5,7 @@ The formulas are written from the description of the format and share no code wi
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 VOCAB, D, N, EPS, PAD = 50_265, 8, 3, 1e-5, 1
 LABELS = 4
 KINDS = ("sentence", "token", "retrieval")
+CONTEXTUAL = "gaussian_attention_v2"  # of MUX-PLM only
 MUXES = ("gaussian_hadamard", "binary_hadamard", "random_ortho", "random_ortho_low_rank")
 
 
@@ -121,6 +123,17 @@ def random_checkpoint(folder, mux="gaussian_hadamard", demux="index", kind="sent
     return write_checkpoint(folder, config_fields(mux, demux, kind, **more), weights, safe), weights
 
 
+def in_hub_cache(cache: Path, name: str, folder: Path) -> None:
+    """A folder as the Hub's cache holds a download: the files lie in blobs, and a commit has links to them."""
+    commit, place = "0" * 39 + "1", cache / f"models--{name.replace('/', '--')}"
+    for part in ("refs", "blobs", f"snapshots/{commit}"):
+        (place / part).mkdir(parents=True)
+    (place / "refs" / "main").write_text(commit)
+    for number, file in enumerate(sorted(folder.iterdir())):
+        shutil.copy(file, place / "blobs" / str(number))
+        (place / "snapshots" / commit / file.name).symlink_to(place / "blobs" / str(number))
+
+
 def padded_rows(rows, tokens=5, seed=3):
     """Ids that begin with <s> and end in padding, which is attended to; the lengths differ."""
     generator = torch.Generator().manual_seed(seed)
@@ -181,18 +194,23 @@ def run_encoder(w, mixture):
 
 def run_layers(w, x):
     for layer in range(2):
-        at = f"roberta.encoder.layer.{layer}"
-        q, k, v = (linear(w, f"{at}.attention.self.{name}", x) for name in ("query", "key", "value"))
-        heads = []
-        for part in (slice(0, D // 2), slice(D // 2, D)):
-            attention = (q[:, part] @ k[:, part].T / math.sqrt(D // 2)).softmax(-1)
-            heads.append(attention @ v[:, part])
-        x = layer_norm(
-            w, f"{at}.attention.output.LayerNorm", x + linear(w, f"{at}.attention.output.dense", torch.cat(heads, -1))
-        )
-        inner = F.gelu(linear(w, f"{at}.intermediate.dense", x))
-        x = layer_norm(w, f"{at}.output.LayerNorm", x + linear(w, f"{at}.output.dense", inner))
+        x = run_layer(w, f"roberta.encoder.layer.{layer}", x)
     return x
+
+
+def run_layer(w, at, x, mask=None):
+    """(l d) -> (l d); where `mask` (l) is 0, nothing is looked at. As in transformers 4.4, by subtracting much."""
+    q, k, v = (linear(w, f"{at}.attention.self.{name}", x) for name in ("query", "key", "value"))
+    hidden = 0 if mask is None else -10_000 * (1 - mask.double())
+    heads = []
+    for part in (slice(0, D // 2), slice(D // 2, D)):
+        attention = ((q[:, part] @ k[:, part].T / math.sqrt(D // 2)).double() + hidden).softmax(-1).float()
+        heads.append(attention @ v[:, part])
+    x = layer_norm(
+        w, f"{at}.attention.output.LayerNorm", x + linear(w, f"{at}.attention.output.dense", torch.cat(heads, -1))
+    )
+    inner = F.gelu(linear(w, f"{at}.intermediate.dense", x))
+    return layer_norm(w, f"{at}.output.LayerNorm", x + linear(w, f"{at}.output.dense", inner))
 
 
 def group_states(w, ids, mux, demux):
@@ -252,15 +270,19 @@ def mux_plm_fields(mux="gaussian_hadamard", kind="sentence", layers=3, **more):
 
 def mux_plm_weights(mux="gaussian_hadamard", kind="sentence", layers=3, seed=0):
     """The trunk has three names, and the decoder of words is the encoder's table of words."""
-    as_datamux = random_weights(mux, "index", seed=seed)
+    as_datamux = random_weights("gaussian_hadamard" if mux == CONTEXTUAL else mux, "index", seed=seed)
     weights = {"instance_embedding": as_datamux["instance_embedding"]}
     for name, value in as_datamux.items():
         if name.startswith("roberta."):
             weights[f"bert.{name.removeprefix('roberta.')}"] = value
+    for part, layer in (("muxing_attention", 0), ("muxing_attention_2", 1)) if mux == CONTEXTUAL else ():
+        for name in [name for name in as_datamux if name.startswith(f"roberta.encoder.layer.{layer}.")]:
+            value, ours = as_datamux[name], f"{part}.{name.split('.', 4)[4]}"
+            weights[ours] = torch.randn_like(value) * (0.7 if value.dim() == 2 else 0.3) + ("Norm.weight" in name)
     weights["bert.embeddings.word_embeddings.weight"] = torch.randn(200, D)
     weights["bert.embeddings.token_type_embeddings.weight"] = torch.randn(2, D)
 
-    def layer(name, columns=D, rows=D):
+    def dense(name, columns=D, rows=D):
         weights[f"{name}.weight"], weights[f"{name}.bias"] = torch.randn(rows, columns), torch.randn(rows)
 
     def norm(name):
@@ -268,22 +290,35 @@ def mux_plm_weights(mux="gaussian_hadamard", kind="sentence", layers=3, seed=0):
 
     weights["demux_module.demux_instance_embedding"] = torch.randn(N, D)
     for i in range(1, layers + 1):
-        layer(f"demux_module.dense_{i}", columns=2 * D if i == 1 else D)
+        dense(f"demux_module.dense_{i}", columns=2 * D if i == 1 else D)
         norm(f"demux_module.layer_norm_{i}")
     for name, value in list(weights.items()):
         if name.startswith("demux_module."):
             weights |= {f"{part}.{name}": value.clone() for part in ("demultiplexer", "retrieval_head")}
     for part in ("demultiplexer", "retrieval_head"):
-        layer(f"{part}.pre_decoder")
+        dense(f"{part}.pre_decoder")
         norm(f"{part}.pre_decoder_layer_norm")
     weights["retrieval_head.decoder.weight"] = weights["bert.embeddings.word_embeddings.weight"].clone()
     weights["retrieval_head.decoder.bias"] = torch.randn(200)
     if kind != "retrieval":
-        layer("classifier", rows=LABELS)
+        dense("classifier", rows=LABELS)
     return weights
 
 
-def mux_plm_logits(weights, ids, mux, kind, layers=3):
+def mix_in_context(w, vectors, mask, kind):
+    """(n l d) and the mask (n l) -> (l d): first within each row, then, after the keys, over the rows of a position."""
+    u = []
+    for key, row, present in zip(w["instance_embedding"], vectors, mask, strict=True):
+        u.append(key * (run_layer(w, "muxing_attention", row, present) + row))
+    u = torch.stack(u)
+    mixed = []
+    for position in range(u.shape[1]):
+        present = None if kind == "retrieval" else mask[:, position]
+        mixed.append((run_layer(w, "muxing_attention_2", u[:, position], present) + u[:, position]).mean(0))
+    return torch.stack(mixed)
+
+
+def mux_plm_logits(weights, ids, mux, kind, layers=3, mask=None):
     w = {f"roberta.{name.removeprefix('bert.')}": value for name, value in weights.items()} | weights
     positions = torch.arange(ids.shape[1])
     logits = []
@@ -291,7 +326,12 @@ def mux_plm_logits(weights, ids, mux, kind, layers=3):
         group = ids[start : start + N].clone()
         group[:, 0] = 101
         vectors = embedding_block(w, w["bert.embeddings.word_embeddings.weight"][group], positions)
-        h = run_layers(w, embedding_block(w, mix(w, vectors, mux), positions))
+        if mux == CONTEXTUAL:
+            present = torch.ones_like(group) if mask is None else mask[start : start + N].long()
+            mixture = mix_in_context(w, vectors, present, kind)
+        else:
+            mixture = mix(w, vectors, mux)
+        h = run_layers(w, embedding_block(w, mixture, positions))
         for key in w["demux_module.demux_instance_embedding"]:
             a = torch.cat([key.expand(len(h), -1), h], -1)
             if kind == "retrieval":

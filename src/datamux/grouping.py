@@ -69,6 +69,12 @@ class Grouping:
         return first + torch.arange(self.slots, device=device) % members
 
 
+def in_lone_groups(occupied: Tensor, group_size: int) -> Tensor:
+    """(i) True for the rows of groups in which only one of the rows is `occupied` (i)."""
+    group = torch.arange(len(occupied), device=occupied.device) // group_size
+    return torch.bincount(group, occupied.float())[group] == 1
+
+
 def check_group_size(group_size: int, capacity: int) -> None:
     check_at_least_one("group_size", group_size)
     if group_size > capacity:

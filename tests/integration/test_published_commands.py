@@ -6,12 +6,16 @@ import json
 import pytest
 import torch
 import transformers as tf
+from huggingface_hub import constants
+from starlette.testclient import TestClient
 
 import datamux
 import published as reference
 from command_line import run, succeed
 from conftest import write_jsonl
-from published import PAD, N, random_checkpoint
+from datamux.serve.app import create_app
+from published import PAD, N, in_hub_cache, random_checkpoint
+from serving import make_service, own_answers
 
 WORDS = ["the", "a", "film", "plot", "was", "is", "very", "not", "good", "bad", "dull", "great", "anna", "paris"]
 TEXTS = [f"the {noun} {verb} {word}" for noun in ("film", "plot") for verb in ("was", "is not") for word in WORDS[8:12]]
@@ -42,6 +46,16 @@ def rows_file(tmp_path):
     return write_jsonl(tmp_path, "rows.jsonl", rows)
 
 
+@pytest.fixture
+def on_the_hub(checkpoint, tmp_path, monkeypatch):
+    """A checkpoint that was downloaded before, and its folder with the same files. The Hub itself is not asked."""
+    folder, _ = checkpoint()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    in_hub_cache(tmp_path / "cache", "princeton-nlp/datamux-sst2-3", folder)
+    return "princeton-nlp/datamux-sst2-3", folder
+
+
 def rows_of(tokenizer, texts, length):
     return tokenizer(texts, padding="max_length", truncation=True, max_length=length, return_tensors="pt")["input_ids"]
 
@@ -61,6 +75,48 @@ def test_the_predictor_pads_as_in_training(checkpoint, roberta_tokenizer):
         for answer, expected in zip(predictor(order), logits.softmax(-1), strict=True):
             assert answer["score"] == pytest.approx(float(expected.max()), abs=1e-4)
             assert answer["label"] == f"LABEL_{int(expected.argmax())}"
+
+
+def test_by_its_name_on_the_hub(on_the_hub, rows_file, tmp_path):
+    name, folder = on_the_hub
+    for one, other in zip(*(datamux.load_published(place).state_dict().values() for place in on_the_hub), strict=True):
+        assert torch.equal(one, other)
+    assert datamux.load(name)(TEXTS) == datamux.load(folder)(TEXTS)
+    records = [json.loads(succeed("evaluate", place, "--task", rows_file, "--json")) for place in (name, folder)]
+    assert records[0]["results"] == records[1]["results"]
+    answers = []
+    for place in (name, folder):
+        succeed("predict", place, rows_file, "-o", tmp_path / f"{len(answers)}.csv", "--quiet")
+        answers.append((tmp_path / f"{len(answers)}.csv").read_text())
+    assert answers[0] == answers[1]
+    assert answers[0].count("\n") == 1 + len(TEXTS)
+    done = run("evaluate", "princeton-nlp/datamux-sst2-5", "--task", rows_file)
+    assert done.returncode == 2
+    assert "princeton-nlp/datamux-sst2-5" in done.stderr, "this one was not downloaded"
+
+
+def test_explain(on_the_hub):
+    name, _ = on_the_hub
+    found = json.loads(succeed("explain", name, TEXTS[0], "--groups", 8, "--json"))
+    assert [row["group_size"] for row in found] == [1, 2, 3]
+    assert {row["usual"] for row in found} <= {f"LABEL_{i}" for i in range(reference.LABELS)}
+    assert found[0]["share"] == 1
+    assert max(found[-1]["scores"]) > min(found[-1]["scores"]), "neighbours move the answers of a random model"
+
+
+def test_serve(on_the_hub):
+    """Asked not to mix, the server answers as the model does for each text by itself; otherwise it answers all."""
+    name, _ = on_the_hub
+    predictor = datamux.load(name)
+    with TestClient(create_app(make_service(predictor, single_tenant=True))) as client:
+        alone = client.post("/predict", json={"inputs": [[text] for text in TEXTS], "mux": False}).json()
+        mixed = client.post("/predict", json={"inputs": [[text] for text in TEXTS]})
+        assert client.get("/health").status_code == 200
+    for found, expected in zip(alone, own_answers(predictor, TEXTS), strict=True):
+        assert [one["label"] for one in found] == [one["label"] for one in expected]
+        assert [one["score"] for one in found] == pytest.approx([one["score"] for one in expected], abs=1e-4)
+    assert mixed.status_code == 200, mixed.text
+    assert [len(answer) for answer in mixed.json()] == [reference.LABELS] * len(TEXTS)
 
 
 def test_predict(checkpoint, rows_file, tmp_path):
@@ -123,7 +179,7 @@ def test_mux_plm(tmp_path, tokenizer, rows_file):
 
 def test_they_are_listed():
     listed = json.loads(succeed("ls", "published", "--json"))
-    assert len(listed) == 30 + 21
+    assert len(listed) == 30 + 24
     assert {"name": "princeton-nlp/datamux-sst2-10", "trained on": "sst2", "texts per pass": "up to 10"} in listed
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from command_line import command, run
 from datamux.evaluate.records import read_record
-from datamux.reproduce.catalogue import get_experiment
-from datamux.reproduce.experiment import Experiment
+from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
+from datamux.reproduce.experiment import Experiment, narrowed
 from datamux.reproduce.records import RESULTS
 from datamux.reproduce.runner import Runner
 
@@ -151,6 +151,19 @@ def test_what_has_a_committed_record_is_left_alone_if_wanted(tmp_path):
     assert runner.plan([get_experiment("sst2/scratch-n20"), get_experiment("mnist-mlp")]) == []
     assert len(runner.plan([get_experiment("qqp/distilled-n20")])) > 1
     assert (RESULTS / "mnist/mnist-mlp.json").exists()
+    narrow = narrowed(get_experiment("mnist-mlp"), sizes=[2])
+    assert runner.plan([narrow]) == [], "the committed record has all sizes"
+    retired = [e for e in EXPERIMENTS.values() if e.retired]
+    assert retired
+    assert runner.plan(retired) == []
+
+
+def test_a_committed_record_of_other_settings_does_not_count(tmp_path):
+    """As a record in OUT does not count when the experiment was changed."""
+    experiment = get_experiment("sst2/scratch-n20")
+    changed = replace(experiment, settings=dict(experiment.settings) | {"task.steps": 7})
+    steps = Runner(tmp_path, Commands(), use_committed=True).plan([changed])
+    assert any("task.steps=7" in step.says for step in steps)
 
 
 def test_a_killed_command_continues_with_the_next_network(tmp_path):

@@ -12,6 +12,7 @@ from datamux.cli import app
 from datamux.evaluate.records import read_record
 from datamux.reproduce import figures
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
+from datamux.reproduce.catalogue.successors import STEPS
 from datamux.reproduce.completeness import problems
 from datamux.reproduce.experiment import Experiment
 from datamux.reproduce.figures import DERIVED, SECTIONS
@@ -148,7 +149,7 @@ def test_a_section_shows_the_records_it_is_given_and_no_others(figure, monkeypat
         assert section == []
         return
     if figure == "successors" and not groups:
-        assert section[-1].startswith("Not run yet: 72 of 72")
+        assert section[-1].startswith("Not run yet: 210 of 210")
         return
     changed = next(iter(groups.values()))[0]
     _change(changed)
@@ -188,14 +189,22 @@ def test_the_successors_table_shows_what_was_run_and_what_was_not():
     (row,) = [line for line in lines if line.startswith("| low-rank") and "81.0" in line]
     layers = layers_per_text(groups["sst2-low-rank-n4"][0], "sequence")
     assert row == (
-        f"| low-rank updates at k > 1 | ours | updates, new parts | {layers:.1f} | 3 | 91.0 "
-        "| not run yet | 81.0 ± 1.0 (-9.0) | not run yet |"
+        f"| low-rank updates at k > 1 | ours | updates, new parts | -, {layers:.1f}, - | -, 3, - | -, 91.0, - "
+        "| not run yet | 81.0 ± 1.4 (-9.0) (2 seeds) | not run yet |"
     )
     (row,) = [line for line in lines if line.startswith("| plain, cut to 4") and "88.0" in line]
-    assert row == "| plain, cut to 4 |  | everything | 4 | 3 |  " + "| 88.0 (-2.0) " * 3 + "|"
+    assert row == "| plain, cut to 4 |  | everything | 4 | 3 |  " + "| 88.0 (-2.0) (1 seed) " * 3 + "|"
     (row,) = [line for line in lines if "ECE 5.0" in line]
-    assert row.endswith("| 90.0, ECE 5.0 | not run yet | 92.0 ± 1.0, ECE 3.1 ± 1.0 | not run yet | not run yet |")
-    assert lines[-1].startswith("Not run yet: 68 of 72 experiments, such as `banking77-plain`")
+    ensemble = f"92.0 ± 1.4 (2 seeds), ECE 3.1 ± 1.4, {4 * layers:.1f} layers"
+    assert row.endswith(f"| 90.0, ECE 5.0 | not run yet | {ensemble} | not run yet | not run yet |")
+    assert lines[-1].startswith("Not run yet: 204 of 210 runs (experiments and their seeds), such as `banking77-plain`")
+    assert any(f"train for {STEPS} steps of 64 rows (CoNLL-2003: 48)" in line for line in lines)
+    full = {"sst2-low-rank-n4": [record(seed, 0.9) for seed in (0, 1, 2)], "sst2-low-rank-n8": [record(0, 0.8)]}
+    (row,) = [line for line in SECTIONS["successors"](full) if line.startswith("| low-rank") and "80.0" in line]
+    assert "| -, 3, 3 | -, 90.0, 80.0 |" in row, "each value stands at its N"
+    assert "seeds" not in row
+    lines = SECTIONS["successors"]({"sst2-plain": [record(0, 0.9)], "sst2-cut-5": [record(1, 0.9)]})
+    assert "Not run yet: 208 of 210 runs" in lines[-1], "one seed of a cut encoder is not its experiment"
 
 
 def test_methods_and_rivals_have_one_budget():
@@ -209,7 +218,7 @@ def test_methods_and_rivals_have_one_budget():
         plain = load_recipe(f"small/minilm-{task}-plain")
         of_task = {name: recipe for name, recipe in recipes.items() if name.startswith(task)}
         assert len(of_task) == 23
-        assert {recipe.task.steps for recipe in of_task.values()} == {600}
+        assert {recipe.task.steps for recipe in of_task.values()} == {STEPS}
         assert {recipe.model.max_tokens for recipe in of_task.values()} == {plain.model.max_tokens}
         assert {recipe.model.head_context for recipe in of_task.values()} == {0}
         rows = {_rows_of_a_step(recipe) for recipe in of_task.values()}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 from torch.nn import functional as F
 
 from conftest import random_rows, tiny_encoder
@@ -49,8 +50,10 @@ def test_contrastive(task):
         EXTRA_LOSSES["contrastive"](model, encoded, inputs, None)
 
 
-def test_orthogonality():
-    model, rows = build(multiplexer="reversible", demultiplexer="reversible"), random_rows(2 * N)
+@pytest.mark.parametrize("demultiplexer", ["reversible", "index"])
+def test_orthogonality(demultiplexer):
+    """Of the tokens only: the prefix that Index Embedding adds has no members to compare."""
+    model, rows = build(multiplexer="reversible", demultiplexer=demultiplexer), random_rows(2 * N)
     encoded = model.encode(**rows)
     found = EXTRA_LOSSES["orthogonality"](model, encoded, rows, None)
     vectors = model.backbone.words(rows["input_ids"].view(2, N, 7))
@@ -65,6 +68,12 @@ def test_orthogonality():
         if present[g, i, t] and present[g, j, t]
     ]
     torch.testing.assert_close(found, torch.stack(values).mean(), atol=1e-4, rtol=1e-3)
+    full = {"input_ids": rows["input_ids"].clamp(min=5)}
+    without_mask = EXTRA_LOSSES["orthogonality"](model, model.encode(**full), full, None)
+    with_mask = full | {"attention_mask": torch.ones_like(full["input_ids"])}
+    torch.testing.assert_close(
+        without_mask, EXTRA_LOSSES["orthogonality"](model, model.encode(**with_mask), with_mask, None)
+    )
     other = build()
     with pytest.raises(ValueError, match="is for the reversible multiplexer"):
         EXTRA_LOSSES["orthogonality"](other, other.encode(**rows), rows, None)
@@ -78,7 +87,8 @@ def test_key_orthonormality():
     torch.testing.assert_close(key_penalty(keys), expected)
     model, rows = build(multiplexer="learned_hadamard"), random_rows(N)
     found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
-    torch.testing.assert_close(found, key_penalty(model.mux.multiplexer.keys))
+    keys = model.mux.multiplexer.keys
+    torch.testing.assert_close(found, key_penalty(keys / keys.detach().norm(dim=1).mean()))
     model = build(multiplexer="learned_ortho")
     matrices = torch.nn.init.normal_(model.mux.multiplexer.keys)
     found = EXTRA_LOSSES["key_orthonormality"](model, model.encode(**rows), rows, None)
@@ -86,6 +96,21 @@ def test_key_orthonormality():
     assert key_penalty(build(multiplexer="learned_ortho").mux.multiplexer.keys).item() == pytest.approx(0, abs=1e-6)
     with pytest.raises(ValueError, match="gaussian_hadamard has none"):
         EXTRA_LOSSES["key_orthonormality"](build(), None, rows, None)
+
+
+@pytest.mark.parametrize("multiplexer", ["learned_hadamard", "learned_circular", "learned_ortho"])
+@torch.no_grad()
+def test_keys_that_have_learned_nothing_are_hardly_penalised(multiplexer):
+    """Whatever length they start with: learned_hadamard's keys have sqrt(d). Longer and equal keys are penalised."""
+    torch.manual_seed(0)
+    wide = tf.BertConfig(vocab_size=9, hidden_size=240, num_hidden_layers=1, num_attention_heads=2)
+    model = multiplex(tf.BertModel(wide), N, num_labels=4, multiplexer=multiplexer)
+    keys = model.mux.multiplexer.keys
+    assert float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 0.03
+    keys.mul_(2)
+    assert 0.9 < float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 1.1, "twice as long"
+    keys.div_(2)[..., 1:, :] = keys[..., :1, :]
+    assert 0.9 < float(EXTRA_LOSSES["key_orthonormality"](model, None, {}, None)) < 1.1, "all the same"
 
 
 def test_weights_count_as_much_as_is_said():
@@ -106,19 +131,27 @@ def test_a_recipe_names_losses_that_exist():
         parse_recipe({"task": {"extra_losses": {"contrastive": -1}}})
 
 
-def test_repetition_fills_whole_groups_with_their_first_row():
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_repetition_fills_whole_groups_and_leaves_no_row_out(n):
+    """A step reads as many rows as without repetition, so that methods and rivals see the same number of them."""
     torch.manual_seed(0)
     ids = torch.arange(3000).unsqueeze(1)
     batch = {"input_ids": ids, "labels": ids[:, 0]}
-    found = repeat_some(batch, N, 0.3)
+    found = repeat_some(batch, n, 0.3)
     assert torch.equal(found["input_ids"][:, 0], found["labels"])
-    groups = found["labels"].view(-1, N)
+    groups = found["labels"].view(-1, n)
     repeated = (groups == groups[:, :1]).all(1)
-    assert 0.25 < repeated.float().mean() < 0.35
-    assert torch.equal(groups[~repeated], batch["labels"].view(-1, N)[~repeated])
-    assert torch.equal(groups[:, 0], batch["labels"][::N])
-    incomplete = repeat_some({"input_ids": ids[:5]}, N, 1.0)["input_ids"][:, 0].tolist()
-    assert incomplete == [0, 0, 0, 3, 3]
+    assert 0.24 < repeated.float().mean() < 0.36
+    assert torch.equal(found["labels"].unique(), batch["labels"]), "every row"
+    others = groups[~repeated][:-1]
+    assert torch.equal(others, others[:, :1] + torch.arange(n)), "neighbours stay neighbours"
+
+
+def test_repetition_in_the_last_group():
+    rows = {"input_ids": torch.arange(5).unsqueeze(1)}
+    assert repeat_some(rows, 3, 1.0)["input_ids"][:, 0].tolist() == [i for i in range(5) for _ in range(3)]
+    assert repeat_some(rows, 3, 0.0)["input_ids"][:, 0].tolist() == [0, 1, 2, 3, 4, 3]
+    assert repeat_some(rows, 1, 0.5)["input_ids"][:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_calibration_error():

@@ -1,6 +1,7 @@
 """A classifier that stays as it is: bit for bit its own answers at group size 1, and only the new parts are saved."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -149,6 +150,54 @@ def test_what_cannot_be_frozen(tmp_path):
     folder.rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError, match="needs the classifier that it was trained around"):
         load_model(tmp_path / "mixed")
+
+
+def test_a_changed_classifier_is_noticed(tmp_path):
+    """The new parts fit only the weights that they were trained around; a model without a hash is not checked."""
+    folder, plain = classifier(tmp_path)
+    model = trained(multiplex(str(folder), N, frozen=True, **REVERSIBLE))
+    model.save_pretrained(tmp_path / "mixed")
+    plain.half().save_pretrained(folder)  # weights that only lost precision are others, too
+    with pytest.raises(ValueError, match="has other weights now than when this model was trained around it"):
+        load_model(tmp_path / "mixed")
+    config = json.loads((tmp_path / "mixed" / "config.json").read_text())
+    assert len(config.pop("base_hash")) == 64
+    (tmp_path / "mixed" / "config.json").write_text(json.dumps(config))
+    load_model(tmp_path / "mixed").save_pretrained(tmp_path / "again")
+    load_model(tmp_path / "again")
+    plain.save_pretrained(folder, safe_serialization=True)
+    load_model(tmp_path / "again")  # saving the same weights again changes nothing
+
+
+@pytest.mark.parametrize("task", AUTO)
+@torch.no_grad()
+def test_a_text_that_is_left_over_is_answered_by_the_classifier(task, tmp_path):
+    """It has no neighbour, whether its group is incomplete or filled up with empty rows, as the server does."""
+    folder, plain = classifier(tmp_path, "bert", task)
+    plain = copy.deepcopy(plain)  # weights that are mapped from a file need not be aligned, which changes the last bit
+    model = trained(multiplex(str(folder), N, task=task, frozen=True, low_rank=2, **REVERSIBLE))
+    rows = random_rows(2 * N + 1)
+    last = {name: x[-1:] for name, x in rows.items()}
+    found = model(**rows, labels=rows["input_ids"] * 0 if task.startswith("token") else rows["input_ids"][:, 0] * 0)
+    assert torch.equal(found.logits[-1:], plain(**last).logits)
+    assert found.loss.isfinite()
+    full = {name: x[: 2 * N] for name, x in rows.items()}
+    assert torch.equal(found.logits[:-1], model(**full).logits)
+    two = model(**{name: x[:-2] for name, x in rows.items()}).logits[-2:]
+    assert not torch.allclose(two, plain(**{name: x[-4:-2] for name, x in rows.items()}).logits), "these two are mixed"
+    empty = {name: x.clone() for name, x in rows.items()}
+    for name in ("input_ids", "attention_mask"):
+        empty[name][1:N] = 0  # the first group has only its first row
+    found = model(**empty).logits
+    both = {name: x[[0, -1]] for name, x in rows.items()}
+    assert torch.equal(found[[0, -1]], plain(**both).logits)
+    assert torch.equal(found[N : 2 * N], model(**{name: x[N : 2 * N] for name, x in rows.items()}).logits)
+    assert torch.equal(found[1:N], torch.zeros_like(found[1:N]))
+    assert torch.equal(model(**last).logits, plain(**last).logits)
+    words = {"inputs_embeds": model.get_input_embeddings()(rows["input_ids"])}
+    assert torch.equal(model(**words).logits[-1:], plain(inputs_embeds=words["inputs_embeds"][-1:]).logits)
+    repeated = model(**rows, filler="repeat").logits
+    assert not torch.allclose(repeated[-1:], plain(**last).logits)
 
 
 def test_no_group_size_means_the_models_own_and_zero_is_an_error(tmp_path):

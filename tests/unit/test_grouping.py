@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datamux.grouping import Grouping
+from datamux.grouping import Grouping, in_lone_groups
 
 sizes = st.integers(1, 7).flatmap(lambda n: st.tuples(st.integers(1, n), st.just(n)))
 
@@ -58,3 +58,10 @@ def test_wrong_group_size(k, message):
 def test_wrong_filler():
     with pytest.raises(ValueError, match="allowed: nothing, repeat"):
         Grouping(3, 2, 4, "repeats")
+
+
+def test_lone_groups():
+    occupied = torch.tensor([True, False, False, True, True, False, False, False, False, True])
+    assert in_lone_groups(occupied, 3).tolist() == [True] * 3 + [False] * 6 + [True]
+    assert in_lone_groups(occupied, 1).tolist() == occupied.tolist()
+    assert in_lone_groups(occupied[:0], 3).tolist() == []

@@ -1,6 +1,7 @@
 """Low-rank updates act on mixtures of several instances, and never on a single one."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -37,6 +38,15 @@ def test_a_single_instance_is_untouched_and_a_mixture_is_not(family, mux_layer):
     assert torch.equal(model(**rows, group_size=1).logits, without(**rows, group_size=1).logits)
     for k in (2, N):
         assert not torch.allclose(model(**rows, group_size=k).logits, without(**rows, group_size=k).logits)
+
+
+@torch.no_grad()
+def test_an_instance_that_is_left_over_is_untouched():
+    without, model = build(0), learned(build(2))
+    rows = random_rows(N + 1)
+    found = model(**rows).logits
+    torch.testing.assert_close(found[-1], without(**rows).logits[-1])
+    assert not torch.allclose(found[:-1], without(**rows).logits[:-1])
 
 
 @pytest.mark.parametrize("mux", MULTIPLEXERS)
@@ -89,6 +99,34 @@ def test_they_learn():
     model.zero_grad()
     model(**rows, labels=torch.arange(2 * N) % 4, group_size=1).loss.backward()
     assert all(update.up.grad is None for update in model.backbone.updates.values())
+
+
+def test_the_projection_of_narrow_word_vectors_is_updated_if_it_runs_the_mixture():
+    """ELECTRA widens its word vectors: after they are mixed with mux_layer = 0, and before with mux_layer = 1."""
+    assert "embeddings_project" in build(2, "electra").backbone.updates
+    assert "embeddings_project" not in build(2, "electra", mux_layer=1).backbone.updates
+
+
+@pytest.mark.parametrize("mux_layer", [0, 1])
+def test_gradient_checkpointing_reaches_the_updated_layers(mux_layer):
+    def gradients(model):
+        torch.manual_seed(0)
+        model(**random_rows(N), labels=torch.arange(N) % 4).loss.backward()
+        return [update.up.grad for update in model.backbone.updates.values()]
+
+    model, other = learned(build(2, mux_layer=mux_layer)).train(), learned(build(2, mux_layer=mux_layer)).train()
+    other.load_state_dict(model.state_dict())
+    runs = []
+    layer = model.backbone.encoder.encoder.layer[1].intermediate
+    layer.register_forward_hook(lambda *given: runs.append(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of transformers have another name for it
+        model.gradient_checkpointing_enable()
+        model.gradient_checkpointing_disable()
+        model.gradient_checkpointing_enable()
+    for one, two in zip(gradients(model), gradients(other), strict=True):
+        torch.testing.assert_close(one, two)
+    assert len(runs) == 2, "once forward, and once more backward"
 
 
 def test_a_rank_is_not_negative():

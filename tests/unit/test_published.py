@@ -5,11 +5,13 @@ import itertools
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
 import datamux
 import published as reference
 from datamux.hub.loading import load_config, load_model, load_tokenizer
+from datamux.hub.published import checkpoint
 from datamux.hub.published.checkpoint import LABELS
 from published import KINDS, MUXES, N, config_fields, padded_rows, random_checkpoint, random_weights, write_checkpoint
 
@@ -153,6 +155,26 @@ def test_safetensors(tmp_path):
     same_models(one, other, masks(padded_rows(N)))
 
 
+def test_the_weights_are_read_once(tmp_path, monkeypatch, tokenizer):
+    """They are hundreds of megabytes. What a checkpoint is follows from their names, which are read without them."""
+    reads = []
+    monkeypatch.setattr(checkpoint, "load_file", lambda file: reads.append(file) or load_file(file))
+    folder, weights = random_checkpoint(tmp_path / "safe", safe=True)
+    tokenizer.save_pretrained(folder)
+    load_config(folder)
+    assert reads == []
+    datamux.load(folder)
+    assert len(reads) == 1
+    mapped, load = [], torch.load
+    monkeypatch.setattr(torch, "load", lambda file, **how: mapped.append(how["mmap"]) or load(file, **how))
+    load_config(write_checkpoint(tmp_path / "bin", config_fields(), weights))
+    assert mapped == [True]
+    torch.save(weights, tmp_path / "bin" / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+    rows = masks(padded_rows(N))
+    same_models(datamux.load_published(tmp_path / "bin"), datamux.load_published(folder), rows)
+    assert mapped == [True, False, False], "files of old torch cannot be mapped"
+
+
 @torch.no_grad()
 def test_one_checkpoint_holds_a_task_and_retrieval(tmp_path):
     folder, weights = random_checkpoint(tmp_path)
@@ -174,10 +196,13 @@ def test_one_checkpoint_holds_a_task_and_retrieval(tmp_path):
         ({"finetuning_task": None}, False),
     ],
 )
-def test_mlp_taggers_are_told_by_their_configuration(said, tags, tmp_path):
-    """Their weights have the same names as those of a sentence model."""
+def test_mlp_taggers_are_told_by_their_configuration(said, tags, tmp_path, caplog):
+    """Their weights have the same names as those of a sentence model. Only the class is a guess, with a warning."""
     folder, _ = random_checkpoint(tmp_path, demux="mlp", **said)
     assert load_config(folder).architectures[0].endswith("ForTokenClassification") == tags
+    guessed = said["finetuning_task"] is None and "id2label" not in said
+    assert ("it is taken to be for" in caplog.text) == guessed
+    assert (f"for {'tokens' if tags else 'sentences'}." in caplog.text) == guessed
 
 
 def test_labels_have_the_names_of_the_task(tmp_path):
@@ -221,7 +246,8 @@ def test_errors_name_what_was_expected_and_found(tmp_path):
             datamux.load_published(folder)
 
     fails(
-        "unknown muxing_variant 'rotation'; allowed: binary_h", broken(tmp_path / "a", {"muxing_variant": "rotation"})
+        "unknown muxing_variant of a roberta .* 'rotation'; allowed: binary_h",
+        broken(tmp_path / "a", {"muxing_variant": "rotation"}),
     )
     fails(
         "unknown demuxing_variant of a roberta .* 'gate'; allowed: index, mlp",
@@ -288,7 +314,7 @@ def bert_rows(rows, tokens=5):
     return padded_rows(rows, tokens) % 150 + 3
 
 
-@pytest.mark.parametrize("mux", MUXES)
+@pytest.mark.parametrize("mux", [*MUXES, reference.CONTEXTUAL])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_mux_plm_logits(mux, kind, tmp_path):
@@ -301,7 +327,7 @@ def test_mux_plm_logits(mux, kind, tmp_path):
     mask = torch.arange(5) < torch.tensor([5, 3, 2, 4, 5, 1])[:, None]
     padded = torch.where(mask, ids, 0)
     close(model(ids).logits, expected)
-    close(model(padded, mask).logits, reference.mux_plm_logits(weights, padded, mux, kind))
+    close(model(padded, mask).logits, reference.mux_plm_logits(weights, padded, mux, kind, mask=mask))
     model.save_pretrained(tmp_path / "ours")
     same_models(load_model(tmp_path / "ours"), model, {"input_ids": ids})
 
@@ -327,10 +353,29 @@ def test_mux_plm_weights_that_are_saved_once(tmp_path):
     close(found, reference.mux_plm_logits(weights, ids, "gaussian_hadamard", "retrieval"))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_contextual_multiplexer_and_empty_slots(kind, tmp_path):
+    """An empty slot is not looked at and adds nothing, so that a smaller group is a group with empty slots."""
+    folder, _ = mux_plm(tmp_path, reference.CONTEXTUAL, kind)
+    model, ids = datamux.load_published(folder), bert_rows(2)
+    mask = torch.arange(5) < torch.tensor([5, 3])[:, None]
+    small = model(ids, mask, group_size=2, filler="nothing").logits
+    close(model(ids, mask, group_size=3, filler="nothing").logits, small)
+    other = torch.cat([ids[:1], bert_rows(9)[-1:]])
+    assert (model(other, mask, group_size=2, filler="nothing").logits[0] - small[0]).abs().max() > 1e-3
+    keys = "mux.multiplexer.keys"
+    learned, _ = mux_plm(tmp_path / "learned", reference.CONTEXTUAL, kind, learn_muxing=1)
+    assert keys in dict(datamux.load_published(learned).named_parameters())
+    assert keys not in dict(model.named_parameters())
+
+
 def test_mux_plm_errors_and_names(tmp_path):
     folder, _ = mux_plm(tmp_path / "a", muxing_variant="gaussian_attention_v2")
-    with pytest.raises(ValueError, match="unknown muxing_variant 'gaussian_attention_v2'; allowed"):
+    with pytest.raises(ValueError, match=r"lacks weights .* muxing_attention.attention.output.LayerNorm.bias"):
         datamux.load_published(folder)
+    with pytest.raises(ValueError, match="unknown muxing_variant of a roberta checkpoint: 'gaussian_attention_v2'"):
+        datamux.load_published(random_checkpoint(tmp_path / "d", muxing_variant="gaussian_attention_v2")[0])
     folder, _ = mux_plm(tmp_path / "b", demuxing_variant="index")
     with pytest.raises(ValueError, match="demuxing_variant of a bert checkpoint: 'index'; allowed: index_pos"):
         datamux.load_published(folder)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from datamux.backbones.halves import replace_children
 from datamux.seeded import SeededModule, layer_start
 
-NOT_UPDATED = ("pooler", "embeddings", "embeddings_project")  # they do not run the mixture of a group
+NOT_UPDATED = ("pooler", "embeddings")  # no state of a mixture runs through a linear layer there
 
 
 class LowRankUpdate(SeededModule):

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from datamux.backbones.base import Backbone
 from datamux.backbones.halves import split_at_layer
-from datamux.backbones.low_rank import make_updates, updated_view
+from datamux.backbones.low_rank import LowRankUpdate, make_updates, updated_view
 
 
 class TransformerBackbone(Backbone):
@@ -43,8 +43,16 @@ class TransformerBackbone(Backbone):
         if low_rank:
             updates = make_updates(self.upper, low_rank, seed=seed)
             self.updates.update({path.replace(".", "_"): update for path, update in updates.items()})
-            self._updated = (updated_view(self.upper, updates),)
+            self._paths = tuple(updates)
+            self.renew_view()
         self.max_tokens = _max_tokens(encoder)
+
+    def renew_view(self) -> None:
+        """Make the updated view again: of settings of the encoder's modules it has copies, such as checkpointing."""
+        if self.updates:
+            found = zip(self._paths, self.updates.values(), strict=True)
+            updates = {path: update for path, update in found if isinstance(update, LowRankUpdate)}
+            self._updated = (updated_view(self.upper, updates),)
 
     @property
     def words(self) -> nn.Embedding:

@@ -9,7 +9,7 @@ from transformers.configuration_utils import SubConfigSpec
 
 from datamux.demultiplexers import DEMULTIPLEXERS, Demultiplexer, build_demultiplexer
 from datamux.errors import check_at_least_one, check_choice
-from datamux.multiplexers import MULTIPLEXERS
+from datamux.multiplexers import MULTIPLEXERS, Multiplexer, build_multiplexer
 from datamux.registry import takes
 
 POOLING: dict[str, Literal["pool", "first"]] = {"mean": "pool", "first": "first"}
@@ -34,6 +34,7 @@ class MuxConfig(PreTrainedConfig):
     - `low_rank`: the rank of updates of the encoder's matrices that act only on mixtures of several instances.
     - `base_model`, `base_config`: the name or folder, and the configuration, of a plain classifier that stays as it is
         (`multiplex(..., frozen=True)` sets both); it is not saved with the model, and answers at group size 1.
+    - `base_hash`: of the weights of that classifier, so that a change is noticed when the model is loaded.
     - `seed`: the keys are drawn with it.
     """
 
@@ -42,6 +43,7 @@ class MuxConfig(PreTrainedConfig):
         "backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")
     }
 
+    multiplexers: ClassVar[Mapping[str, Callable[..., Multiplexer]]] = MULTIPLEXERS
     demultiplexers: ClassVar[Mapping[str, Callable[..., Demultiplexer]]] = DEMULTIPLEXERS
 
     backbone_config: dict[str, Any] | PreTrainedConfig | None = None
@@ -58,6 +60,7 @@ class MuxConfig(PreTrainedConfig):
     low_rank: int = 0
     base_model: str = ""
     base_config: dict[str, Any] | None = None
+    base_hash: str = ""
     seed: int = 0
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -70,11 +73,11 @@ class MuxConfig(PreTrainedConfig):
             raise ValueError(f"low_rank must be 0 (no updates) or a rank of at least 1, got {self.low_rank}")
         if bool(self.base_model) != (self.base_config is not None):
             raise ValueError("base_model needs base_config: make such a model with multiplex(..., frozen=True)")
-        check_choice("multiplexer", self.multiplexer, MULTIPLEXERS)
+        check_choice("multiplexer", self.multiplexer, self.multiplexers)
         check_choice("demultiplexer", self.demultiplexer, self.demultiplexers)
         check_choice("pooling", self.pooling, POOLING)
         if self.multiplexer_options is None:
-            self.multiplexer_options = {"scale": "sqrt"} if takes(MULTIPLEXERS[self.multiplexer], "scale") else {}
+            self.multiplexer_options = {"scale": "sqrt"} if takes(self.multiplexers[self.multiplexer], "scale") else {}
         for options in (self.multiplexer_options, self.demultiplexer_options):
             taken = _SET_BY_CONFIG & (options or {}).keys()
             if taken:
@@ -83,6 +86,11 @@ class MuxConfig(PreTrainedConfig):
         # transformers leaves label2id empty when only id2label is given.
         if self.id2label and not getattr(self, "label2id", None):
             self.label2id = {label: index for index, label in self.id2label.items()}
+
+    def build_multiplexer(self, dim: int) -> Multiplexer:
+        """The multiplexer of this configuration, for vectors of this width, with new weights."""
+        options = self.multiplexer_options or {}
+        return build_multiplexer(self.multiplexer, self.num_instances, dim, seed=self.seed, **options)
 
     def build_demultiplexer(self, dim: int, embedding_dim: int | None = None) -> Demultiplexer:
         """The demultiplexer of this configuration, for an encoder of this width, with new weights."""

@@ -2,11 +2,12 @@
 
 Its encoder runs the mixtures, and its own head answers for what the demultiplexer takes out of them. At group size 1
 the classifier answers by itself, so a single text gets bit for bit the answer that it gave before. The saved model
-has only the name or folder of the classifier, in `config.base_model`.
+has only the name or folder of the classifier, in `config.base_model`, and a hash of its weights, in `config.base_hash`.
 """
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,31 @@ def load_classifier(name: str, auto: Any) -> PreTrainedModel:
             "or write its new place into base_model in config.json"
         ) from error
     return classifier.eval()
+
+
+def check_same_weights(config: MuxConfig, classifier: PreTrainedModel) -> str:
+    """The hash of a classifier's weights; an error if the model was trained around others.
+
+    The new parts fit only the weights that they were trained around. Models that were saved without a hash are not
+    checked.
+    """
+    found = hash_of_weights(classifier)
+    if config.base_hash not in ("", found):
+        raise ValueError(
+            f"the classifier {config.base_model} has other weights now than when this model was trained around it: put "
+            'the former weights back, or train this model again (to load it all the same, set base_hash to "" in its '
+            "config.json)"
+        )
+    return found
+
+
+def hash_of_weights(model: nn.Module) -> str:
+    """Of the numbers and shapes, in full precision; names may differ between versions of transformers."""
+    found = sha256()
+    for weight in model.parameters():
+        found.update(str(tuple(weight.shape)).encode())
+        found.update(weight.detach().float().cpu().contiguous().numpy().data)
+    return found.hexdigest()
 
 
 def frozen_config(classifier: PreTrainedModel, name: str, num_instances: int, **options: Any) -> MuxConfig:

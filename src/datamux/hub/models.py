@@ -23,12 +23,18 @@ from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, SequenceC
 from transformers.utils import can_return_tuple
 
 from datamux.backbones.transformer import TransformerBackbone
-from datamux.grouping import Filler
+from datamux.grouping import Filler, in_lone_groups
 from datamux.heads import RetrievalHead, SequenceHead, TokenHead
 from datamux.hub.config import POOLING, MuxConfig
-from datamux.hub.frozen import build_frozen_classifier, encoder_of, head_of, load_classifier, plain_inputs
+from datamux.hub.frozen import (
+    build_frozen_classifier,
+    check_same_weights,
+    encoder_of,
+    head_of,
+    load_classifier,
+    plain_inputs,
+)
 from datamux.model import Encoded, Multiplexed
-from datamux.multiplexers import build_multiplexer
 from datamux.seeded import SeededModule
 
 
@@ -62,8 +68,8 @@ class MuxPreTrainedModel(PreTrainedModel):
         super().__init__(config)
         self.frozen_classifier = build_frozen_classifier(config, self.classifier_auto)
         backbone = self._build_backbone(config)
-        n, width, seed = config.num_instances, backbone.embedding_dim, config.seed
-        multiplexer = build_multiplexer(config.multiplexer, n, width, seed=seed, **(config.multiplexer_options or {}))
+        width = backbone.embedding_dim
+        multiplexer = config.build_multiplexer(width)
         self.mux = Multiplexed(backbone, multiplexer, config.build_demultiplexer(backbone.dim, width))
         dim = self.mux.demultiplexer.out_dim
         self.mux.head = self._build_head(config, dim)
@@ -101,9 +107,10 @@ class MuxPreTrainedModel(PreTrainedModel):
         return found
 
     def take_classifier(self, classifier: PreTrainedModel) -> None:
-        """Take over the weights of a classifier that stays as it is."""
+        """Take over the weights of a classifier that stays as it is. If the model knows others, that is an error."""
         assert self.frozen_classifier is not None
         self.frozen_classifier.load_state_dict(classifier.state_dict())
+        self.config.base_hash = check_same_weights(self.config, self.frozen_classifier)
         self.frozen_classifier.requires_grad_(False)
         self.train(self.training)
 
@@ -115,6 +122,11 @@ class MuxPreTrainedModel(PreTrainedModel):
                 if frozen is not None:
                     frozen.eval()
         return self
+
+    def _set_gradient_checkpointing(self, *args: Any, **kwargs: Any) -> None:
+        """As in transformers, which does not know the view that runs mixtures with low-rank updates."""
+        super()._set_gradient_checkpointing(*args, **kwargs)
+        self.backbone.renew_view()
 
     def _build_head(self, config: MuxConfig, dim: int) -> nn.Module | None:
         raise TypeError(f"{type(self).__name__} must define _build_head()")
@@ -200,6 +212,40 @@ class MuxClassifier(MuxPreTrainedModel):
         size = self.group_size if group_size is None else group_size
         return size == 1 and (filler or self.filler) == "nothing"
 
+    def _lone_rows(
+        self, given: dict[str, Tensor | None], group_size: int | None, filler: Filler | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """(i) which rows have no neighbour at a group size above 1, and which are in their groups; None without any.
+
+        Only a model that runs another network for single rows asks, and not in training.
+        """
+        size = self.group_size if group_size is None else group_size
+        same_network = self.frozen_classifier is None and not self.config.low_rank
+        rows = given["input_ids"] if given["inputs_embeds"] is None else given["inputs_embeds"]
+        if same_network or self.training or size <= 1 or rows is None or (filler or self.filler) != "nothing":
+            return None
+        mask = given["attention_mask"]
+        occupied = torch.ones(len(rows), dtype=torch.bool, device=rows.device) if mask is None else mask.bool().any(-1)
+        apart = in_lone_groups(occupied, size)
+        return (apart & occupied, apart) if bool(apart.any()) else None
+
+    def _answer_apart(
+        self, given: dict[str, Tensor | None], lone: Tensor, apart: Tensor, group_size: int | None
+    ) -> Tensor:
+        """The logits of lone rows, as at group size 1, and of all rows that are not in their groups."""
+
+        def logits_of(some: Tensor, size: int | None) -> Tensor:
+            rows = {name: x[some] for name, x in given.items() if x is not None}
+            found: Tensor = self(**rows, group_size=size).logits
+            return found
+
+        found = logits_of(lone, 1)
+        logits = found.new_zeros(len(lone), *found.shape[1:])
+        logits[lone] = found
+        if not bool(apart.all()):
+            logits[~apart] = logits_of(~apart, group_size)
+        return logits
+
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define _loss()")
 
@@ -215,6 +261,10 @@ class MuxClassifier(MuxPreTrainedModel):
         filler: Filler | None = None,
     ) -> ModelOutput:
         given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        lone = self._lone_rows(given | {"inputs_embeds": inputs_embeds}, group_size, filler)
+        if lone is not None:
+            logits = self._answer_apart(given | {"inputs_embeds": inputs_embeds}, *lone, group_size)
+            return self.output_class(loss=None if labels is None else self._loss(logits, labels), logits=logits)
         if self.frozen_classifier is not None and self._is_alone(group_size, filler):
             logits = self.frozen_classifier(
                 **plain_inputs(self.frozen_classifier, given | {"inputs_embeds": inputs_embeds})

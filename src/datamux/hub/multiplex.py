@@ -22,7 +22,7 @@ MODEL_CLASSES: dict[str, type[MuxPreTrainedModel]] = {
     "retrieval": MuxForRetrieval,
 }
 _FROM_CLASSIFIER = ("id2label", "label2id", "problem_type")
-_SET_HERE = {"backbone_config", "num_instances", "base_model", "base_config"}
+_SET_HERE = {"backbone_config", "num_instances", "base_model", "base_config", "base_hash"}
 _OPTIONS = {field.name for field in fields(MuxConfig)} - _SET_HERE | {"num_labels"}
 
 

@@ -18,17 +18,18 @@ from datamux.seeded import gaussian
 
 
 class AttentionLayer(nn.Module):
-    """One post-norm Transformer layer over the middle axis of (rows tokens d)."""
+    """One post-norm Transformer layer over the middle axis of (rows tokens d); 2d wide inside, unless it is told."""
 
-    def __init__(self, dim: int, num_heads: int) -> None:
+    def __init__(self, dim: int, num_heads: int, *, inner_dim: int | None = None, eps: float = 1e-5) -> None:
         super().__init__()
+        inner_dim = inner_dim or 2 * dim
         self.num_heads = num_heads
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
-        self.up = nn.Linear(dim, 2 * dim)
-        self.down = nn.Linear(2 * dim, dim)
-        self.norm_out = nn.LayerNorm(dim)
+        self.norm = nn.LayerNorm(dim, eps=eps)
+        self.up = nn.Linear(dim, inner_dim)
+        self.down = nn.Linear(inner_dim, dim)
+        self.norm_out = nn.LayerNorm(dim, eps=eps)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)

@@ -76,7 +76,7 @@ class Runner:
 
     def _is_done(self, experiment: Experiment, seed: int) -> bool:
         file = experiment.file_name(seed)
-        if self.use_committed and (experiment.retired or (RESULTS / file).exists()):
+        if self.use_committed and (experiment.retired or _is_of(experiment, RESULTS / file)):
             return True
         if experiment.kind == "images":  # its networks are looked up one by one
             return False
@@ -231,6 +231,14 @@ def described(experiment: Experiment, seed: int, record: Record) -> Record:
     about = {"experiment": experiment.id, "figure": experiment.figure, "family": experiment.family}
     rest = {key: value for key, value in record.items() if key != "kind"}
     return {"kind": record["kind"], **about, "variant": experiment.variant, "seed": seed, **rest}
+
+
+def _is_of(experiment: Experiment, file: Path) -> bool:
+    """Whether a committed record is there, and of the experiment as it is now.
+
+    A figure of images may be narrowed to some series or sizes; its record, which has all, is good for these, too.
+    """
+    return file.exists() and (experiment.kind in IMAGES or read_record(file)["variant"] == experiment.variant)
 
 
 def _shared_seed(need: Experiment, seed: int) -> int:

@@ -45,7 +45,8 @@ def orthogonality(model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, t
         raise ValueError("the orthogonality loss is for the reversible multiplexer: set model.multiplexer=reversible")
     assert encoded.mixture is not None
     slots = encoded.grouping.slots
-    members = multiplexer.members(encoded.mixture)[:, :slots].transpose(1, 2).float()  # b l n d/n
+    tokens = encoded.mixture[:, model.mux.demultiplexer.prefix_length(slots) :]  # b l d
+    members = multiplexer.members(tokens)[:, :slots].transpose(1, 2).float()  # b l n d/n
     unit = F.normalize(members, dim=-1)
     pairs = torch.ones(slots, slots, dtype=torch.bool, device=unit.device).triu(1)  # n n, each pair once
     if encoded.token_mask is not None:
@@ -58,22 +59,27 @@ def orthogonality(model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, t
 def key_orthonormality(
     model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, teacher_states: Tensor | None
 ) -> Tensor:
-    """Learned keys should stay orthogonal to each other and of length one: mean cos^2 + mean (|a| - 1)^2.
+    """Learned keys should stay orthogonal to each other and as long as they were: mean cos^2 + mean (|a|/s - 1)^2.
 
-    From MIMONets, where its weight is 0.1. Keys that are matrices should each stay orthogonal.
+    From MIMONets, where its weight is 0.1 and s is 1. Here s is the mean length that the keys start with: about 1 for
+    `learned_circular`, and sqrt(d) for `learned_hadamard`. Keys that are matrices should each stay orthogonal.
     """
-    keys = getattr(model.mux.multiplexer, "keys", None)
+    multiplexer = model.mux.multiplexer
+    keys = getattr(multiplexer, "keys", None)
     if not isinstance(keys, nn.Parameter) or keys.dim() not in (2, 3):
         raise ValueError(
             "the key_orthonormality loss is for multiplexers with learned keys, such as learned_circular; "
             f"{model.config.multiplexer} has none"
         )
-    return key_penalty(keys)
+    if keys.dim() == 3:  # the rows of an orthogonal matrix have length one
+        return key_penalty(keys)
+    start = multiplexer.initial_state()["keys"]
+    return key_penalty(keys, float(torch.linalg.vector_norm(start, dim=-1).mean()))
 
 
-def key_penalty(keys: Tensor) -> Tensor:
-    """mean over pairs of cos^2 + mean of (|a| - 1)^2, for keys (n d); for matrices (n d d), of the rows of each."""
-    keys = keys.float()
+def key_penalty(keys: Tensor, length: float = 1.0) -> Tensor:
+    """mean over pairs of cos^2 + mean of (|a|/length - 1)^2, for keys (n d); for matrices (n d d), of their rows."""
+    keys = keys.float() / length
     lengths: Tensor = (torch.linalg.vector_norm(keys, dim=-1) - 1).square().mean()
     if keys.shape[-2] == 1:
         return lengths

@@ -28,7 +28,7 @@ class MuxTrainer(Trainer):
 
     A step runs about `groups` groups whatever the size, and at least `min_rows` rows; the batch of the data loader
     (`groups` x capacity rows) is cut down to that. `watch` names the metric that the curriculum follows. `repetition`
-    is the share of groups in which one row fills every slot.
+    is the share of groups in which one row fills every slot; the step then has as many rows, in more groups.
     """
 
     def __init__(
@@ -123,15 +123,18 @@ def take_rows(batch: Batch, rows: int) -> Batch:
 
 
 def repeat_some(batch: Batch, group_size: int, share: float) -> Batch:
-    """The batch, but in a random share of its groups, the group's first row fills every slot.
+    """All rows in groups, but a random share of the groups has one row, which fills every slot.
 
     A model that will answer one text from all its slots (filler "repeat" at group size 1) learns it here, as in MIMO.
+    No row is left out, so there are more groups than without repetition. The last group may repeat its rows, too.
     """
     ids = batch["input_ids"]
-    row = torch.arange(len(ids), device=ids.device)
-    first = row // group_size * group_size
-    repeated = torch.rand(len(ids), device=ids.device)[first] < share
-    return {name: values[torch.where(repeated, first, row)] for name, values in batch.items()}
+    repeated = torch.rand(len(ids), device=ids.device) < share
+    taken = torch.where(repeated, 1, group_size)  # of each group, if there were enough rows for as many groups as rows
+    first = taken.cumsum(0) - taken
+    taken = torch.minimum(taken, len(ids) - first)[first < len(ids)]
+    row = first[: len(taken), None] + torch.arange(group_size, device=ids.device) % taken[:, None]
+    return {name: values[row.flatten()] for name, values in batch.items()}
 
 
 def twice(batch: Batch, group_size: int) -> tuple[Batch, Tensor | None]:

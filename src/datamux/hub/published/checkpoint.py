@@ -5,14 +5,16 @@ model runs, nor where a folder or a name on the Hub comes from.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -31,6 +33,7 @@ MULTIPLEXERS = {  # as published -> (ours, ours if learned, scale)
     "random_ortho": ("ortho", "learned_ortho", "sqrt"),
     "random_ortho_low_rank": ("ortho", "learned_ortho", "sqrt"),  # of MUX-PLM: its keys are whole matrices, too
 }
+CONTEXTUAL = "gaussian_attention_v2"  # of MUX-PLM only
 DEMULTIPLEXERS = {  # of DataMUX, which is RoBERTa, and of MUX-PLM, of which the BERT models are known
     "roberta": {"index": "published_index", "mlp": "published_mlp"},
     "bert": {"index_pos": "published_key"},
@@ -70,28 +73,32 @@ def published_names() -> dict[str, tuple[str, int]]:
     for slots in MUX_PLM_SLOTS:
         strategies = f"gaussian_hadamard_index_pos_{slots}"
         names |= {f"muxbert_{size}_{strategies}": ("masked words", slots) for size in MUX_PLM_SIZES}
+        names[f"muxbert_base_{CONTEXTUAL}_index_pos_{slots}"] = ("masked words", slots)
         names |= {f"muxbert_base_{task}_{strategies}": (task, slots) for task in ("mnli", "qnli", "qqp", "sst2")}
     return {f"princeton-nlp/{name}": found for name, found in names.items()}
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A published checkpoint: its name for messages, its own configuration, and its weights."""
+    """A published checkpoint: its name for messages, its own configuration, and the file of its weights.
+
+    Only `model` reads the weights, hundreds of megabytes; what a checkpoint is, their names say.
+    """
 
     name: str
     config: PreTrainedConfig
-    weights: dict[str, Tensor]
+    file: Path
 
     def task(self) -> str:
         """One of the keys of `PUBLISHED_CLASSES`."""
-        return find_task(self.name, self.config, self.weights)
+        return find_task(self.name, self.config, _names_in(self.file))
 
     def our_config(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedConfig:
         """The configuration of the model for `task`. `padded_length` shrinks if the encoder has fewer positions."""
         theirs = self.config
         encoder = {name: value for name, value in theirs.to_dict().items() if name not in (*FIELDS, *_TRAINING_FIELDS)}
         encoder = {name: value for name, value in encoder.items() if name not in _LABEL_FIELDS}
-        fixed, learned, scale = MULTIPLEXERS[theirs.muxing_variant]
+        multiplexer, options = self._multiplexer(task)
         n = theirs.num_instances
         if padded_length is not None:
             taken = n + 1 if theirs.demuxing_variant == "index" else 0
@@ -101,8 +108,8 @@ class Checkpoint:
         config = PublishedConfig(
             backbone_config=encoder,
             num_instances=n,
-            multiplexer=learned if getattr(theirs, "learn_muxing", False) else fixed,
-            multiplexer_options={"scale": scale},
+            multiplexer=multiplexer,
+            multiplexer_options=options,
             demultiplexer=DEMULTIPLEXERS[theirs.model_type][theirs.demuxing_variant],
             demultiplexer_options=self._demultiplexer_options(task),
             muxing_variant=theirs.muxing_variant,
@@ -115,18 +122,29 @@ class Checkpoint:
         config._commit_hash = getattr(theirs, "_commit_hash", None)
         return config
 
+    def _multiplexer(self, task: str) -> tuple[str, dict[str, Any]]:
+        """The name and the options of our multiplexer."""
+        theirs, is_learned = self.config, bool(getattr(self.config, "learn_muxing", False))
+        if theirs.muxing_variant != CONTEXTUAL:
+            fixed, learned, scale = MULTIPLEXERS[theirs.muxing_variant]
+            return learned if is_learned else fixed, {"scale": scale}
+        sizes = {"num_heads": theirs.num_attention_heads, "inner_dim": theirs.intermediate_size}
+        options = {"eps": theirs.layer_norm_eps, "learned": is_learned, "slots_see_padding": task == "retrieval"}
+        return "published_contextual", sizes | options
+
     def _demultiplexer_options(self, task: str) -> dict[str, Any] | None:
         if self.config.demuxing_variant != "index_pos":
             return None
         layers = getattr(self.config, "num_hidden_demux_layers", None) or DEMULTIPLEXER_LAYERS
+        padding = {"tells_padding": self.config.muxing_variant == CONTEXTUAL}
         if task == "retrieval":  # the published code has two there, whatever the configuration says
-            return {"layers": 2, "for_retrieval": True}
-        return {"layers": max(1, layers - 1)}  # the task leaves the last one out
+            return {"layers": 2, "for_retrieval": True} | padding
+        return {"layers": max(1, layers - 1)} | padding  # the task leaves the last one out
 
     def model(self, task: str, padded_length: int | None = TRAINED_LENGTH) -> PublishedModel:
         """The model for `task`, with these weights."""
         model = PUBLISHED_CLASSES[task](self.our_config(task, padded_length))
-        model.load_state_dict(our_weights(self.name, self.weights, model, task))
+        model.load_state_dict(our_weights(self.name, _weights_in(self.file), model, task))
         model.eval()
         return model
 
@@ -149,35 +167,56 @@ def read_checkpoint(name: str, config: PreTrainedConfig) -> Checkpoint:
             f"{name} multiplexes {config.model_type!r}; load_published() reads the checkpoints of DataMUX, which are "
             "RoBERTa, and those of MUX-PLM that are BERT (docs/guides/published.md says what is missing for others)"
         )
-    check_choice("muxing_variant", config.muxing_variant, MULTIPLEXERS)
+    check_choice(
+        f"muxing_variant of a {config.model_type} checkpoint:",
+        config.muxing_variant,
+        [*MULTIPLEXERS, CONTEXTUAL] if config.model_type == "bert" else MULTIPLEXERS,
+    )
     allowed = DEMULTIPLEXERS[config.model_type]
     check_choice(f"demuxing_variant of a {config.model_type} checkpoint:", config.demuxing_variant, allowed)
-    return Checkpoint(name, config, _read_weights(name))
+    return Checkpoint(name, config, _weights_file(name))
 
 
-def _read_weights(name: str) -> dict[str, Tensor]:
+def _weights_file(name: str) -> Path:
     for file in FILES:
         found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
         if found is not None:
-            return _load(Path(found))
+            return Path(found)
     raise FileNotFoundError(f"{name} has no weights: expected {' or '.join(FILES)}")
 
 
-def _load(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file. Nothing in it is executed: `weights_only` refuses everything but tensors."""
-    read: Callable[[Path], Any] = load_file if file.suffix == ".safetensors" else _load_pickled
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Turn what a file of another kind raises into an error that names the file."""
     try:
-        weights = read(file)
+        yield
     except (SafetensorError, RuntimeError, EOFError, ValueError, UnpicklingError) as error:
         reason = str(error).strip().split("\n")[0]
         raise ValueError(f"{file} cannot be read as a file of weights only: {reason}") from error
+
+
+def _names_in(file: Path) -> list[str]:
+    with _reading(file):
+        if file.suffix != ".safetensors":
+            return list(_pickled(file))
+        with safe_open(file, framework="pt") as weights:
+            return list(weights.keys())
+
+
+def _weights_in(file: Path) -> dict[str, Tensor]:
+    with _reading(file):
+        return load_file(file) if file.suffix == ".safetensors" else _pickled(file)
+
+
+def _pickled(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file, whose numbers are read when they are used (`mmap`; files of old torch are read at once).
+
+    Nothing in the file is executed: `weights_only` refuses everything but tensors.
+    """
+    weights: Any = torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
     if not isinstance(weights, Mapping) or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise ValueError(f"{file} should hold named tensors only, and it holds something else")
+        raise ValueError("it should hold named tensors only, and it holds something else")
     return dict(weights)
-
-
-def _load_pickled(file: Path) -> Any:
-    return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _label_names(name: str, config: PreTrainedConfig) -> dict[int, str]:

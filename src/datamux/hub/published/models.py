@@ -18,6 +18,7 @@ from datamux.hub.models import (
     MuxPreTrainedModel,
     build_encoder,
 )
+from datamux.hub.published.contextual import PublishedContextual
 from datamux.hub.published.mux_plm import PublishedKeyDemultiplexer
 from datamux.hub.published.quirks import (
     CLASS_ID,
@@ -27,12 +28,14 @@ from datamux.hub.published.quirks import (
     PublishedMlpDemultiplexer,
     PublishedRetrievalHead,
 )
+from datamux.multiplexers import MULTIPLEXERS, Multiplexer
 
 PUBLISHED_DEMULTIPLEXERS: dict[str, Callable[..., Demultiplexer]] = {
     "published_index": PublishedIndexDemultiplexer,
     "published_mlp": PublishedMlpDemultiplexer,
     "published_key": PublishedKeyDemultiplexer,
 }
+PUBLISHED_MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {"published_contextual": PublishedContextual}
 
 
 @strict
@@ -47,6 +50,7 @@ class PublishedConfig(MuxConfig):
     """
 
     model_type = "datamux-published"
+    multiplexers: ClassVar[Mapping[str, Callable[..., Multiplexer]]] = MULTIPLEXERS | PUBLISHED_MULTIPLEXERS
     demultiplexers: ClassVar[Mapping[str, Callable[..., Demultiplexer]]] = PUBLISHED_DEMULTIPLEXERS
     vectors_held: ClassVar[int] = 4  # while rows are embedded: words, positions, their sum, and after LayerNorm
 
@@ -69,6 +73,12 @@ class PublishedConfig(MuxConfig):
     def layer_norm_eps(self) -> float:
         assert isinstance(self.backbone_config, PreTrainedConfig)
         return float(self.backbone_config.layer_norm_eps)
+
+    def build_multiplexer(self, dim: int) -> Multiplexer:
+        if self.multiplexer not in PUBLISHED_MULTIPLEXERS:
+            return super().build_multiplexer(dim)
+        build = PUBLISHED_MULTIPLEXERS[self.multiplexer]
+        return build(self.num_instances, dim, seed=self.seed, **(self.multiplexer_options or {}))
 
     def build_demultiplexer(self, dim: int, embedding_dim: int | None = None) -> Demultiplexer:
         options = {"eps": self.layer_norm_eps} | (self.demultiplexer_options or {})

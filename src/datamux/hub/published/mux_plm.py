@@ -16,7 +16,10 @@ from datamux.seeded import gaussian
 
 
 class PublishedKeyDemultiplexer(Demultiplexer):
-    """`layers` below W_o; `for_retrieval` chooses between the two formulas."""
+    """`layers` below W_o; `for_retrieval` chooses between the two formulas.
+
+    `tells_padding`: the multiplexer is told which tokens are padding, which the contextual one needs.
+    """
 
     keys: Tensor  # n d
 
@@ -27,6 +30,7 @@ class PublishedKeyDemultiplexer(Demultiplexer):
         *,
         layers: int = 1,
         for_retrieval: bool = False,
+        tells_padding: bool = False,
         eps: float = 1e-12,
         embedding_dim: int | None = None,
         seed: int = 0,
@@ -39,13 +43,14 @@ class PublishedKeyDemultiplexer(Demultiplexer):
         self.out = nn.Linear(dim, dim)
         self.norm = nn.LayerNorm(dim, eps=eps)
         self.for_retrieval = for_retrieval
+        self.tells_padding = tells_padding
         self._register_state(learned=True)
 
     def initial_state(self) -> dict[str, Tensor]:
         return {"keys": gaussian(self.num_instances, self.dim, generator=self.generator())}
 
     def add_prefix(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return x, whole_rows(x, mask)
+        return x, mask if self.tells_padding else whole_rows(x, mask)
 
     def activations(self, h: Tensor, prefix: Tensor, slots: int) -> Tensor:
         p = self.from_slot(self.keys[:slots]).unsqueeze(1)  # n 1 d

@@ -1,6 +1,7 @@
 """The weights of a published checkpoint under our names, and what their names say about it."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -9,24 +10,28 @@ from transformers import PreTrainedConfig
 
 from datamux.hub.published.models import PublishedModel
 
+logger = logging.getLogger(__name__)
 BUFFERS = ("pooler.", "embeddings.position_ids", "embeddings.token_type_ids")  # of the encoder; nothing uses them
 TRUNK = ("demux_module.", "demultiplexer.demux_module.", "retrieval_head.demux_module.")  # one module, three names
 TAGGING = ("ner", "pos", "chunk")
 SHOWN = 5  # names in an error
 
 
-def find_task(name: str, config: PreTrainedConfig, weights: Mapping[str, Tensor]) -> str:
-    """What a checkpoint was trained for: "sequence-classification", "token-classification" or "retrieval"."""
+def find_task(name: str, config: PreTrainedConfig, weights: Collection[str]) -> str:
+    """What a checkpoint was trained for: "sequence-classification", "token-classification" or "retrieval".
+
+    `weights` are the names of its weights.
+    """
     retrieves = any(name.startswith("retrieval_head.decoder.") for name in weights)
     if retrieves and getattr(config, "task_loss_coeff", 1) == 0:
         return "retrieval"
     if "classifier.weight" in weights and config.demuxing_variant == "index_pos":
-        return "token-classification" if _names_tags(config) else "sequence-classification"
+        return "token-classification" if _names_tags(name, config) else "sequence-classification"
     if "demultiplexer.decoder.weight" in weights:
         return "token-classification"
     if "demultiplexer.out_proj.weight" in weights:
         # With MLP demultiplexing, sentence and token models have the same weights.
-        tags = config.demuxing_variant == "mlp" and _names_tags(config)
+        tags = config.demuxing_variant == "mlp" and _names_tags(name, config)
         return "token-classification" if tags else "sequence-classification"
     if retrieves:
         return "retrieval"
@@ -36,15 +41,27 @@ def find_task(name: str, config: PreTrainedConfig, weights: Mapping[str, Tensor]
     )
 
 
-def _names_tags(config: PreTrainedConfig) -> bool:
-    """Whether the configuration speaks of tags: in its task, its labels or, where both are silent, its class."""
+def _names_tags(name: str, config: PreTrainedConfig) -> bool:
+    """Whether the configuration speaks of tags: in its task, or its labels. Where both are silent, its class decides.
+
+    The class is a guess, and says so: some files name a class that is not theirs.
+    """
     task = getattr(config, "finetuning_task", None)
     if task is not None:
         return task in TAGGING
     labels = config.id2label.values()
     if any(label != f"LABEL_{number}" for number, label in enumerate(labels)):
         return any(label.startswith(("B-", "I-")) for label in labels)
-    return any("TokenClassification" in architecture for architecture in config.architectures or [])
+    classes = config.architectures or []
+    tags = any("TokenClassification" in architecture for architecture in classes)
+    logger.warning(
+        "%s does not say in finetuning_task or its labels whether it is for sentences or tokens; from its class (%s) "
+        "it is taken to be for %s. If that is wrong, give load_published() the task",
+        name,
+        ", ".join(classes) or "none",
+        "tokens" if tags else "sentences",
+    )
+    return tags
 
 
 def our_weights(name: str, weights: Mapping[str, Tensor], model: PublishedModel, task: str) -> dict[str, Tensor]:
@@ -53,6 +70,9 @@ def our_weights(name: str, weights: Mapping[str, Tensor], model: PublishedModel,
     encoder = f"{model.backbone.encoder.config.model_type}."
     found = {f"mux.backbone.encoder.{ours}": taken(encoder + ours) for ours in model.backbone.encoder.state_dict()}
     found["mux.multiplexer.keys"] = _keys(taken("instance_embedding"))
+    if model.config.multiplexer == "published_contextual":
+        found |= _attention_layer(taken, "muxing_attention", "mux.multiplexer.attend_tokens")
+        found |= _attention_layer(taken, "muxing_attention_2", "mux.multiplexer.attend_slots")
     take_parts = _mux_plm_parts if model.config.demultiplexer == "published_key" else _datamux_parts
     found |= take_parts(taken, model, task)
     unused = [encoder + name for name in BUFFERS]
@@ -106,6 +126,16 @@ def _mux_plm_parts(taken: "_Taken", model: PublishedModel, task: str) -> dict[st
     tied = f"{model.backbone.encoder.config.model_type}.embeddings.word_embeddings.weight"
     decoder = taken.first("retrieval_head.decoder.weight", tied)
     return found | {"retrieval.decoder.weight": decoder, "retrieval.bias": taken.bias(source)}
+
+
+def _attention_layer(taken: "_Taken", theirs: str, ours: str) -> dict[str, Tensor]:
+    """One Transformer layer, as in an encoder; ours has query, key and value in one matrix."""
+    parts = ("query", "key", "value")
+    ends = ("weight", "bias")
+    found = {f"{ours}.qkv.{e}": torch.cat([taken(f"{theirs}.attention.self.{p}.{e}") for p in parts]) for e in ends}
+    names = {"out": "attention.output.dense", "norm": "attention.output.LayerNorm"}
+    names |= {"up": "intermediate.dense", "down": "output.dense", "norm_out": "output.LayerNorm"}
+    return found | taken.layers({f"{ours}.{name}": f"{theirs}.{published}" for name, published in names.items()})
 
 
 class _Taken:

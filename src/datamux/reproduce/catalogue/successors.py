@@ -1,4 +1,4 @@
-"""The methods of the papers that followed, and ours, on one fine-tuned encoder with one budget: 600 steps of 64 rows.
+"""The methods of the papers that followed, and ours, on one fine-tuned encoder with one budget: `STEPS` of `ROWS` rows.
 
 Methods and rivals start from the same fine-tuned encoder, which is their teacher, and read as many rows and tokens.
 MUX-PLM alone starts from the encoder before that, with two stages more, which all tasks share, and has no teacher.

@@ -3,24 +3,39 @@
 Every score is shown beside what it costs: how many layers of the encoder would multiply as much for one text.
 """
 
-from statistics import fmean, pstdev
+from collections.abc import Callable
+from statistics import fmean, stdev
 
-from datamux.reproduce.catalogue.successors import CUT, ENSEMBLE, METHODS, PLAIN, SIZES, SUCCESSORS, TASKS
+from datamux.reproduce.catalogue.successors import (
+    CUT,
+    ENSEMBLE,
+    METHODS,
+    PLAIN,
+    ROWS,
+    SEEDS,
+    SIZES,
+    STEPS,
+    SUCCESSORS,
+    TASKS,
+)
 from datamux.reproduce.multiplications import layers_per_text
 from datamux.reproduce.records import Groups, Record, recorded_by_name
 from datamux.reproduce.tables import TITLES, minutes, paragraphs, table
 
 NOT_RUN = "not run yet"
-WITH_RECORD = [experiment.name for experiment in SUCCESSORS if experiment.has_record]
+HOLE = "-"  # among the values for each N, where there is no record
+RUNS = [(experiment.name, seed) for experiment in SUCCESSORS if experiment.has_record for seed in experiment.seeds]
 FORMER_CUT = (3, 2)  # layers of cut encoders that were trained for other tables
 ABOUT = paragraphs(
     "## The successors' methods",
     "Scores in percent at group size N, mean and spread over the seeds; in brackets the difference to the plain "
-    "encoder. *Layers* is what one text costs at N = 2, 4 and 8: how many layers of the encoder multiply as much as "
-    "the whole model does, demultiplexer included. *Alone* is the score of the same models at group size 1. "
-    "*Minutes* is the training time of all stages after the plain encoder.",
-    "All methods and all cut encoders train for 600 steps of 64 rows (CoNLL-2003: 48) from the same fine-tuned "
-    "encoder, which has one seed: the spread is over the seeds of what follows. The encoder is also their teacher, "
+    "encoder. *Layers* is what one text costs: how many layers of the encoder multiply as much as the whole model "
+    "does, demultiplexer included. *Alone* is the score of the same models at group size 1. *Minutes* is the training "
+    "time of all stages after the plain encoder. These three have one value for each of N = 2, 4 and 8, a hyphen "
+    "where nothing was run yet. A cell with fewer seeds than the others says how many it has.",
+    f"All methods and all cut encoders train for {STEPS} steps of {ROWS['sst2']} rows (CoNLL-2003: "
+    f"{ROWS['conll2003']}) from the same fine-tuned encoder, which has one seed: the spread (the sample's standard "
+    "deviation) is over the seeds of what follows. The encoder is also their teacher, "
     "except for MUX-PLM, which starts from the encoder before its fine-tuning and has two stages more. The rows marked "
     "*1,200 steps* are older: one seed, trained from the encoder before its fine-tuning, and on CoNLL-2003 with a head "
     "that sees two tokens on either side, which no other head does.",
@@ -33,27 +48,30 @@ def successors_section(groups: Groups) -> list[str]:
     for task in TASKS:
         lines += [f"### {TITLES[task]}", "", *_task_table(task, groups), ""]
     lines += [*_calibration(groups), ""]
-    missing = [f"`{name}`" for name in WITH_RECORD if name not in groups]
-    run = f"Not run yet: {len(missing)} of {len(WITH_RECORD)} experiments, such as "
-    return lines + [run + f"{missing[0]} (`datamux reproduce successors --missing`)."] * bool(missing)
+    missing = [(name, seed) for name, seed in RUNS if seed not in {record["seed"] for record in groups.get(name, [])}]
+    if not missing:
+        return lines
+    name, seed = missing[0]
+    run = f"Not run yet: {len(missing)} of {len(RUNS)} runs (experiments and their seeds), such as `{name}` with seed "
+    return [*lines, f"{run}{seed} (`datamux reproduce successors --missing`)."]
 
 
 def _task_table(task: str, groups: Groups) -> list[str]:
     plain = _plain_records(task, groups)
     best = _mean(plain, 1)
-    rows = [["plain, all six layers", "", "everything", "6", "", "", *[_cell(plain, 1, None)] * len(SIZES)]]
+    rows = [["plain, all six layers", "", "everything", "6", "", "", *[_cell(plain, 1, None, 1)] * len(SIZES)]]
     cut = {f"plain, cut to {layers}": (layers, groups.get(f"{task}-cut-{layers}", [])) for layers in CUT}
     former = {layers: recorded_by_name(f"{task}/minilm-plain-{layers}-layers") for layers in FORMER_CUT}
     cut |= {f"plain, cut to {layers}, 1,200 steps": (layers, found) for layers, found in former.items()}
     for title, (layers, records) in cut.items():
-        spent = _minutes(records)
-        rows.append([title, "", "everything", str(layers), spent, "", *[_cell(records, 1, best)] * len(SIZES)])
+        spent, seeds = _minutes(records), 1 if records is former.get(layers) else len(SEEDS)
+        rows.append([title, "", "everything", str(layers), spent, "", *[_cell(records, 1, best, seeds)] * len(SIZES)])
     for name, method in METHODS.items():
         if not method.ensemble:
             found = {n: groups.get(f"{task}-{name}-n{n}", []) for n in SIZES}
-            spent = _minutes([record for records in found.values() for record in records])
+            costs = [_each(found, of) for of in (_layers_of(task), _minutes, _alone)]
             cells = [_cell(found[n], n, best) for n in SIZES]
-            rows.append([method.title, method.paper, method.trains, _layers(task, found), spent, _alone(found), *cells])
+            rows.append([method.title, method.paper, method.trains, *costs, *cells])
     titles = ["method", "paper", "trained", "layers", "minutes", "alone", *(f"N = {n}" for n in SIZES)]
     return table(titles, rows)
 
@@ -63,15 +81,21 @@ def _plain_records(task: str, groups: Groups) -> list[Record]:
     return groups.get(f"{task}-plain") or recorded_by_name(f"{task}/{PLAIN}")
 
 
-def _cell(records: list[Record], k: int, plain: float | None) -> str:
+def _cell(records: list[Record], k: int, plain: float | None, seeds: int = len(SEEDS)) -> str:
+    """The scores at group size k; `seeds` is how many there should be."""
     score = _mean(records, k)
     if score is None:
         return NOT_RUN
-    return _with_spread(_scores(records, k)) + (f" ({score - plain:+.1f})" if plain is not None else "")
+    difference = f" ({score - plain:+.1f})" if plain is not None else ""
+    return _with_spread(_scores(records, k)) + difference + _if_fewer(records, seeds)
+
+
+def _if_fewer(records: list[Record], seeds: int) -> str:
+    return f" ({len(records)} seed{'s' * (len(records) > 1)})" if len(records) < seeds else ""
 
 
 def _with_spread(values: list[float]) -> str:
-    return f"{fmean(values):.1f}" + (f" ± {pstdev(values):.1f}" if len(values) > 1 else "")
+    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
 
 
 def _scores(records: list[Record], k: int, metric: str = "score") -> list[float]:
@@ -85,15 +109,24 @@ def _mean(records: list[Record], k: int, metric: str = "score") -> float | None:
     return fmean(found) if found else None
 
 
-def _layers(task: str, found: dict[int, list[Record]]) -> str:
-    """The cost of a text at each N, such as "5.1, 3.9, 3.4"."""
-    kind = "token" if task == "conll2003" else "sequence"
-    return ", ".join(f"{layers_per_text(records[0], kind):.1f}" for records in found.values() if records)
+def _each(found: dict[int, list[Record]], of: Callable[[list[Record]], str]) -> str:
+    """One value for each N, such as "5.1, -, 3.4"; nothing if there is no record at all."""
+    return ", ".join(of(records) or HOLE for records in found.values()) if any(found.values()) else ""
 
 
-def _alone(found: dict[int, list[Record]]) -> str:
-    """The score of a single text at each N."""
-    return ", ".join(f"{score:.1f}" for records in found.values() if (score := _mean(records, 1)) is not None)
+def _layers_of(task: str) -> Callable[[list[Record]], str]:
+    """What a text costs."""
+    return lambda records: f"{_layers(task, records[0]):.1f}" if records else ""
+
+
+def _layers(task: str, record: Record) -> float:
+    return layers_per_text(record, "token" if task == "conll2003" else "sequence")
+
+
+def _alone(records: list[Record]) -> str:
+    """The score of a single text."""
+    score = _mean(records, 1)
+    return "" if score is None else f"{score:.1f}"
 
 
 def _minutes(records: list[Record]) -> str:
@@ -108,23 +141,34 @@ def _own_stages(record: Record) -> list[Record]:
 
 
 def _calibration(groups: Groups) -> list[str]:
-    """Ensembling: one text in every slot costs one pass, so it is compared with the plain encoder."""
+    """Ensembling: one text in every slot costs one pass and N answers, beside the plain encoder."""
     rows = []
     for task in TASKS:
-        cells = [_both(_plain_records(task, groups)), _both(groups.get(f"{task}-plain-longer", []))]
-        cells += [_both(groups.get(f"{task}-{ENSEMBLE}-n{n}", [])) for n in SIZES]
+        cells = [_both(_plain_records(task, groups), 1), _both(groups.get(f"{task}-plain-longer", []))]
+        cells += [_ensemble(task, groups.get(f"{task}-{ENSEMBLE}-n{n}", [])) for n in SIZES]
         rows.append([TITLES[task], *cells])
     about = paragraphs(
         f"### An ensemble in one network ({METHODS[ENSEMBLE].paper})",
-        "One text in every slot and the mean of its answers, beside the plain encoder, which costs the same: the "
-        "score, and the expected calibration error (ECE, in percent; less is better). *Plain, trained longer* is the "
-        "plain encoder after the same 600 steps more with the same teacher, because these change the calibration, too.",
+        "One text in every slot and the mean of its answers, beside the plain encoder: the score, and the expected "
+        "calibration error (ECE, in percent; less is better). *Layers* is what one answer costs, 6 for the plain "
+        "encoder: the pass costs the same, and taking the answers apart comes on top. *Plain, trained longer* is the "
+        f"plain encoder after the same {STEPS} steps more, of as many rows, with the same teacher, because these "
+        "change the calibration, too. The mean is over logits; the paper's, over probabilities, has another ECE.",
     )
     return [*about, *table(["task", "plain", "plain, trained longer", *(f"N = {n}" for n in SIZES)], rows)]
 
 
-def _both(records: list[Record]) -> str:
+def _ensemble(task: str, records: list[Record]) -> str:
+    """One text fills every slot, so an answer costs what N texts cost."""
+    if not records:
+        return NOT_RUN
+    layers = _layers(task, records[0]) * records[0]["recipe"]["model"]["num_instances"]
+    return f"{_both(records)}, {layers:.1f} layers"
+
+
+def _both(records: list[Record], seeds: int = len(SEEDS)) -> str:
     if _mean(records, 1) is None:
         return NOT_RUN
     errors = _scores(records, 1, "ece")
-    return f"{_with_spread(_scores(records, 1))}, ECE " + (_with_spread(errors) if errors else "not measured")
+    score = _with_spread(_scores(records, 1)) + _if_fewer(records, seeds)
+    return f"{score}, ECE " + (_with_spread(errors) if errors else "not measured")
