@@ -8,7 +8,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from datamux.grouping import Filler
 from datamux.hub import MuxConfig
-from datamux.hub.loading import load_config, load_model, tags_tokens, without_bars
+from datamux.hub.loading import load_classifier_with, load_config, load_model, tags_tokens
 from datamux.inference.exported import load_exported
 from datamux.inference.preferences import read_preferences
 from datamux.inference.runtime import Runtime, TorchRuntime
@@ -50,8 +50,7 @@ def load_runtime(
             )
     else:
         auto = AutoModelForTokenClassification if tags_tokens(config) else AutoModelForSequenceClassification
-        with without_bars():
-            model = auto.from_pretrained(name, dtype=torch.float32)
+        model = load_classifier_with(auto, name)
     try:
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, AssertionError) as error:  # torch raises either, for an unknown or a missing device
