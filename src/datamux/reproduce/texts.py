@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from datamux.hub.loading import load_encoder, load_tokenizer
-from datamux.inference.writing import write_rows
-from datamux.tasks.files import read_rows
+from datamux.tasks.files import format_of, read_table, write_table
 from datamux.tasks.task import find_file, get_task, load_split, read_corpus
 
 WORDS = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
@@ -116,6 +115,5 @@ def make_texts(name: str, settings: Mapping[str, Any], file: Path, data_dir: str
         source = find_file(get_task(settings["data"]), settings["split"], data_dir)
         if source is None:
             raise FileNotFoundError(f"{settings['data']} is needed as a file: set DATAMUX_DATA or --data-dir")
-        with part.open("w", encoding="utf-8", newline="") as handle:
-            write_rows(handle, file.suffix, read_rows(source))
+        write_table(part, format_of(file), read_table(source))
     part.replace(file)
