@@ -6,6 +6,7 @@ import pytest
 from results import OPENINGS
 
 from datamux.reproduce.figures.quality import IN_SHORT, scores, short_table
+from datamux.reproduce.paper.pages import claims_table
 from datamux.reproduce.records import records_of
 
 ROOT = Path(__file__).parents[2]
@@ -35,3 +36,7 @@ def test_pages_open_with_a_result_and_a_picture(page):
     assert picture, f"docs/{page} has no picture before its first section"
     assert "|" not in sentence, "a table comes after the picture"
     assert any(letter.isdigit() for letter in sentence), "the first sentence has the result"
+
+
+def test_the_verdicts_on_the_papers_images_are_those_of_the_claims():
+    assert "\n".join(claims_table("images")) in (ROOT / "docs/vision.md").read_text()
