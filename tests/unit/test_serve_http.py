@@ -229,7 +229,14 @@ def test_texts_that_look_strange_are_answered(client):
 
 def test_strange_words_are_tagged(tags):
     strange = [[""], ["", "anna"], ["\x00"], ["x" * 10_000], ["anna lives"], ["anna"] * 300]
-    assert len(tags.post("/tag", json={"inputs": strange}).json()) == len(strange)
+    answers = tags.post("/tag", json={"inputs": strange}).json()
+    assert len(answers) == len(strange)
+    assert answers[0] == [], "a text without a letter has no names"
+    for words, spans in zip(strange, answers, strict=True):
+        text = " ".join(words)
+        assert [span["word"] for span in spans] == [text[span["start"] : span["end"]] for span in spans]
+        assert all(span["word"] and 0 < span["score"] <= 1 for span in spans)
+    assert any(answers), "some of the words are names to this tagger"
 
 
 def test_ten_thousand_texts_are_split_and_not_refused(client):

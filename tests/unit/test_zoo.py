@@ -104,17 +104,6 @@ def frozen_around(name):
 LOADERS = (load_config, load_tokenizer, load_encoder, datamux.load, multiplexed_by_two, frozen_around)
 
 
-@pytest.fixture
-def no_network(monkeypatch):
-    """Online, but nothing answers: the Hub's address is a closed port of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", address)
-    return address
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

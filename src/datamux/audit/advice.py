@@ -40,8 +40,8 @@ def _attack(attack: Result) -> str:
 def _readings(leak: Result) -> str:
     """How well a neighbour's label is read from each of the two readings, and who can read it."""
     return (
-        f"a probe names a neighbour's label from another text's logits in {leak['label_from_logits']:.1%} of cases, and "
-        f"from its states, which only the operator sees, in {leak['label_from_state']:.1%} (guessing: "
+        f"a probe names a neighbour's label from another text's logits in {leak['label_from_logits']:.1%} of cases, "
+        f"and from its states, which only the operator sees, in {leak['label_from_state']:.1%} (guessing: "
         f"{leak['chance']:.1%})"
     )
 

@@ -172,8 +172,8 @@ def _trust() -> list[str]:
     found = measured()
     texts = [
         "It counts operations and bytes of each part from the shapes (`reproduce/paper/cost_model.py`). For CPUs, "
-        f"one number is fitted to {len(found)} measured ratios: operations per byte of memory. The records do not identify it: any "
-        f"value from {least:g} to {most:g} explains them equally well."
+        f"one number is fitted to {len(found)} measured ratios: operations per byte of memory. The records do not "
+        f"identify it: any value from {least:g} to {most:g} explains them equally well."
     ]
     mixing, widths = [m for m in found if m.k], [m for m in found if not m.k]
     for what, some in {
