@@ -1,10 +1,13 @@
 """Generated parts of pages: the README's short table, and pages that open with their result."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pages.plots import plot_name
 from results import OPENINGS
 
+from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.figures.quality import IN_SHORT, scores, short_table
 from datamux.reproduce.paper.pages import claims_table
 from datamux.reproduce.records import records_of
@@ -40,3 +43,11 @@ def test_pages_open_with_a_result_and_a_picture(page):
 
 def test_the_verdicts_on_the_papers_images_are_those_of_the_claims():
     assert "\n".join(claims_table("images")) in (ROOT / "docs/vision.md").read_text()
+
+
+def test_a_plot_is_named_after_its_figure_and_experiment():
+    experiment = EXPERIMENTS["frontier/sst2"]
+    assert plot_name(experiment) == "frontier-sst2.png"
+    assert plot_name(replace(experiment, figure="new")) == "new-sst2.png"
+    assert plot_name(EXPERIMENTS["distilled-frontier/sst2"]) == "frontier-distilled-sst2.png"
+    assert plot_name(EXPERIMENTS["mnist/mnist-mlp"]) == "mnist-mlp.png"
