@@ -103,3 +103,19 @@ def no_network(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", address)
     return address
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """A tiny predictor of whole texts, for tests of the server; nobody changes it."""
+    from serving import make_predictor  # it imports this file
+
+    return make_predictor(tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="session")
+def tagger(tmp_path_factory):
+    """A tiny predictor of tags, for tests of the server; nobody changes it."""
+    from serving import make_predictor
+
+    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")

@@ -14,6 +14,8 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationE
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -143,6 +145,11 @@ def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
 def tags_tokens(model: PreTrainedModel | PreTrainedConfig) -> bool:
     """Whether a model, or the one with this configuration, gives one label per token rather than one per text."""
     return is_made_for(model, "TokenClassification")
+
+
+def auto_classifier(tags: bool) -> Any:
+    """The Auto class of Hugging Face for plain classifiers of tokens (`tags`) or of whole texts."""
+    return AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
 
 
 def is_classifier(config: PreTrainedConfig) -> bool:

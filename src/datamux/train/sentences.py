@@ -46,7 +46,7 @@ def split_sentences(lines: Iterable[str]) -> Iterator[str]:
                 yield sentence
 
 
-class TaughtSentences(Rows):
+class SentencesWithTeacher(Rows):
     """Sentences with what the teacher says about each of them: the words are the labels, as in the warm-up's chunks."""
 
     def __init__(self, ids: Sequence[Sequence[int]], *, pad_id: int, vectors: Tensor, states: Tensor) -> None:
@@ -77,7 +77,7 @@ class Directions:
         return (states.float() - self.mean) @ self.basis
 
 
-def taught_sentences(
+def sentences_with_teacher(
     texts: Iterable[str],
     teacher_name: str,
     tokenizer: PreTrainedTokenizerBase,
@@ -85,7 +85,7 @@ def taught_sentences(
     folder: Path,
     *,
     seed: int = 0,
-) -> TaughtSentences:
+) -> SentencesWithTeacher:
     """The sentences of `texts` in random order, with the teacher's answers; `folder` keeps these answers."""
     sentences = list(dict.fromkeys(texts))
     Random(seed).shuffle(sentences)
@@ -109,7 +109,9 @@ def taught_sentences(
         vectors.append(said["vectors"])
         states.append(said["states"])
     assert tokenizer.pad_token_id is not None
-    return TaughtSentences(ids, pad_id=tokenizer.pad_token_id, vectors=torch.cat(vectors), states=torch.cat(states))
+    return SentencesWithTeacher(
+        ids, pad_id=tokenizer.pad_token_id, vectors=torch.cat(vectors), states=torch.cat(states)
+    )
 
 
 def _save(what: dict[str, Tensor], file: Path) -> None:
