@@ -25,7 +25,7 @@ from datamux.reproduce.figures.cluster import billion_lines, measured_lines
 from datamux.reproduce.figures.quality import short_table
 from datamux.reproduce.figures.serving import guide_lines, soak_lines
 from datamux.reproduce.images.rows import image_table
-from datamux.reproduce.paper.pages import OWN_PAGES, claims_page, cost_page, part_page
+from datamux.reproduce.paper.pages import OWN_PAGES, claims_page, claims_table, cost_page, part_page
 from datamux.reproduce.records import RESULTS, committed, has_record, records_of
 
 ROOT = DOCS.parent
@@ -79,8 +79,8 @@ def readme() -> str:
 
 
 def vision_page() -> str:
-    """docs/vision.md with the table and the picture of every image experiment, and our aims."""
-    text = (DOCS / "vision.md").read_text()
+    """docs/vision.md with the claims about images, the table and picture of every experiment, and our aims."""
+    text = fill((DOCS / "vision.md").read_text(), "mnist-claims", claims_table("images"))
     for experiment in choose("mnist"):
         if has_record(experiment.id):
             picture = [f"![{experiment.about}]({experiment.name}.png)", ""] if can_draw(experiment.kind) else []

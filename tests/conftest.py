@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -10,6 +11,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 import torch
 import transformers as tf
+from huggingface_hub import constants
 
 import datamux
 
@@ -90,3 +92,30 @@ def predictor(tmp_path, tokenizer):
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     return datamux.load(tmp_path / "model")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Online, but nothing answers: the Hub's address is a closed port of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    return address
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """A tiny predictor of whole texts, for tests of the server; nobody changes it."""
+    from serving import make_predictor  # it imports this file
+
+    return make_predictor(tmp_path_factory.mktemp("classifier"))
+
+
+@pytest.fixture(scope="session")
+def tagger(tmp_path_factory):
+    """A tiny predictor of tags, for tests of the server; nobody changes it."""
+    from serving import make_predictor
+
+    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")

@@ -1,8 +1,11 @@
 """For tests of the server: tiny predictors and an engine whose answers name their texts."""
 
+import asyncio
+import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers as tf
@@ -79,3 +82,22 @@ def _number(text: str) -> float:
 
 def make_service(predictor: Predictor, engine: object = None, card: dict | None = None, **settings: object) -> Service:
     return Service(predictor, name="tiny", card=card, settings=Settings(**QUICK | settings), engine=engine)
+
+
+async def ask(app: Any, path: str, question: dict, leaves: asyncio.Event) -> list:
+    """Ask a route as uvicorn does, as a client who is gone as soon as `leaves` is set; returns what was sent to it."""
+    messages = [{"type": "http.request", "body": json.dumps(question).encode()}]
+    sent: list = []
+
+    async def receive() -> dict:
+        if messages:
+            return messages.pop()
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    await app(scope, receive, send)
+    return sent

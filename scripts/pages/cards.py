@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from datamux.audit.advice import headline_of
 from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
 from datamux.reproduce.records import committed, has_record
 from datamux.reproduce.tables import table
@@ -125,7 +126,7 @@ def make_card(name: str, parameters: int) -> dict[str, Any]:
         "unlabelled": Path(record["recipe"]["task"].get("unlabelled", "")).name,
         "data": [LICENCES[record["task"]], LICENCES[record["recipe"]["warmup"]["corpus"]]],
     }
-    audit = {"audit": committed(f"audit/{name}")["headline"]} if audited(name) else {}
+    audit = {"audit": headline_of(committed(f"audit/{name}")["results"])} if audited(name) else {}
     return card | audit | about_speed(name)
 
 
@@ -216,7 +217,7 @@ def _spent(stages: list[dict[str, Any]]) -> str:
     parts = []
     for number, part in enumerate(stages):
         again = part["stage"] == "task" and any(before["stage"] == "task" for before in stages[:number])
-        what = "going on" if again else {"warmup": "the warm-up", "task": "the task"}[part["stage"]]
+        what = "further training" if again else {"warmup": "the warm-up", "task": "the task"}[part["stage"]]
         parts.append(f"{part['minutes']:.0f} minutes for {what} (commit `{_short(part['commit'])}`)")
     return ", ".join(parts[:-1]) + " and " + parts[-1]
 

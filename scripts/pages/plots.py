@@ -19,9 +19,8 @@ from datamux.reproduce.paper.figure import PaperFigure
 from datamux.reproduce.records import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"
-# How the plots of a figure's experiments are named.
-NAMES = {"frontier": "frontier-{}", "distilled-frontier": "frontier-distilled-{}", "speed": "speed-{}"}
-NAMES |= {"serve": "serve-{}", "tune": "tune-{}", "mnist": "{}"}
+# How the plots of a figure's experiments are named, if not FIGURE-EXPERIMENT.
+NAMES = {"distilled-frontier": "frontier-distilled-{}", "mnist": "{}"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def _experiments(figure: PaperFigure) -> list[Experiment]:
 
 
 def plot_name(experiment: Experiment) -> str:
-    return f"{NAMES[experiment.figure].format(experiment.name)}.png"
+    return f"{NAMES.get(experiment.figure, f'{experiment.figure}-{{}}').format(experiment.name)}.png"
 
 
 def _records(figure: str, kind: str = "train") -> list[Path]:

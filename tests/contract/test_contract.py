@@ -237,12 +237,20 @@ def test_an_empty_slot_is_like_a_smaller_group(mux, demux):
 @pairs
 @torch.no_grad()
 def test_every_group_size_and_filler(mux, demux):
+    """The first k rows are a group, so they get the answers that they get alone."""
     model = build(mux, demux)
+    torch.nn.init.normal_(model.mux.head.out.weight)
     rows = random_rows(5)
     for k, filler in itertools.product(range(1, N + 1), ("nothing", "repeat")):
         logits = model(**rows, group_size=k, filler=filler).logits
         assert logits.shape == (5, 4)
         assert logits.isfinite().all()
+        first = {name: x[:k] for name, x in rows.items()}
+        alone = model(**first, group_size=k, filler=filler).logits
+        torch.testing.assert_close(logits[:k], alone, atol=1e-5, rtol=1e-4)
+        if filler == "nothing" and demux != "index":  # `index` has one more prefix position for an empty slot
+            within_n = model(**first, group_size=N, filler=filler).logits
+            torch.testing.assert_close(logits[:k], within_n, atol=1e-5, rtol=1e-4)
     for k in (0, N + 1):
         with pytest.raises(ValueError, match="group_size"):
             model(**rows, group_size=k)

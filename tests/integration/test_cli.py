@@ -43,16 +43,8 @@ CALLS = {
     "bench breakdown": f"bench breakdown {' '.join(ONE_SIZE)} --tokens 8 --groups 4",
 }
 # Slow: those that take long, and those that another test runs in a process of its own (to kill it, to pipe into it).
-SLOW = {"demo", "export", "bench memory", "bench soak", "bench cluster", "train", "tune", "predict"}
-SLOW |= {
-    "audit",
-    "explain",
-    "evaluate",
-    "frontier",
-    "reproduce",
-    "bench speed",
-    "bench breakdown",
-}  # the tests of these run them in this process, too
+SLOW = {"demo", "export", "bench memory", "bench soak", "bench cluster", "train", "tune"}
+SLOW |= {"audit", "frontier", "bench speed", "bench breakdown"}  # the tests of these run them in this process, too
 # These run in processes of their own elsewhere: test_serve_server.py and test_serve_load.py.
 ELSEWHERE = {"serve run", "bench serve"}
 RECIPE = """[model]

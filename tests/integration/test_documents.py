@@ -160,7 +160,7 @@ def folder(tmp_path, tokenizer, monkeypatch):
     """The working folder of a page: files of rows, a pretrained encoder, trained models."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATAMUX_DATA", str(tmp_path / "data"))
-    monkeypatch.setitem(datamux.MULTIPLEXERS, "shift", None)  # a guide adds it; it is taken away again
+    monkeypatch.setitem(datamux.MULTIPLEXERS, "waves", None)  # a guide adds it; it is taken away again
     write_rows(tmp_path)
     torch.manual_seed(0)
     sizes = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 40}
@@ -249,5 +249,5 @@ def test_readme_names_the_two_commands(command):
 def test_the_blocks_of_contributing_run_and_add_a_multiplexer(folder, monkeypatch):
     names = run_page(ROOT / "CONTRIBUTING.md", monkeypatch)[0]
     x = torch.arange(24.0).view(1, 2, 3, 4)
-    expected = (x[:, 0] + x[:, 1].roll(-1, -1)) / 2
-    torch.testing.assert_close(names["Shift"](2, 4)(x), expected)
+    wave = torch.cos(torch.pi * torch.arange(4) / 4)
+    torch.testing.assert_close(names["Waves"](2, 4)(x), (x[:, 0] + x[:, 1] * wave) / 2)

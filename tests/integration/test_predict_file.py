@@ -12,6 +12,10 @@ from typer.testing import CliRunner
 import datamux
 from datamux.cli import app
 from datamux.inference.files import STDIN, predict_file
+from datamux.tasks.files import BadFile, read_table
+from datamux.tasks.formats import FORMATS, json_lines
+from datamux.tasks.formats.base import Format
+from datamux.tasks.formats.delimited import delimited_by
 from datamux.zoo.sentences import NEWS
 
 
@@ -29,6 +33,30 @@ def test_formats(predictor, tmp_path, suffix, to):
     kept = [{name: row[name] for name in rows[0]} for row in found]
     assert kept == rows, "all other columns, and the order, are kept"
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["model", source.name, output.name])
+
+
+def test_a_format_is_added_by_one_entry_in_the_table(predictor, tmp_path, monkeypatch):
+    """As docs/architecture.md says. One new format has a header, the rows of the other name their own columns."""
+    added = {".bars": delimited_by("|"), ".ndjson": Format(json_lines.read, json_lines.write, by_lines=True)}
+    for suffix, kind in added.items():
+        monkeypatch.setitem(FORMATS, suffix, kind)
+    (tmp_path / "in.bars").write_text("id|review\n1|a good film\n2|a bad film\n")
+    (tmp_path / "in.ndjson").write_text('{"id": "1", "review": "a good film"}\n{"id": "2", "review": "a bad film"}\n')
+    for suffix in added:
+        source, output = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+        command = ["predict", str(tmp_path / "model"), str(source), "-o", str(output), "--quiet", "--text", "review"]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        found = read_table(output)
+        assert [row["review"] for row in found] == ["a good film", "a bad film"]
+        assert [row["predicted_label"] for row in found] == [
+            answer["label"] for answer in predictor(["a good film", "a bad film"])
+        ]
+    with pytest.raises(BadFile, match="no such column; there are: id, review; choose one with --text"):
+        predict_file(predictor, tmp_path / "in.bars", tmp_path / "other.csv")
+    (tmp_path / "none.bars").write_text("id|review\n")
+    predict_file(predictor, tmp_path / "none.bars", tmp_path / "none.csv", text=["review"])
+    assert (tmp_path / "none.csv").read_text() == "id,review,predicted_label,predicted_score\n"
 
 
 @pytest.mark.parametrize("as_words", [False, True])

@@ -11,8 +11,6 @@ from hypothesis.errors import Unsatisfiable
 from datamux.serve.background import running
 from serving import make_predictor, make_service
 
-PATHS = ("/predict", "/info", "/health", "/readyz", "/livez", "/metrics")
-
 
 @pytest.fixture(scope="module", params=["sequence", "token"])
 def url(request, tmp_path_factory):
@@ -28,18 +26,17 @@ def document(url):
 
 
 @pytest.mark.parametrize("mode", schemathesis.GenerationMode)
-@pytest.mark.parametrize("path", PATHS)
-def test_every_answer_is_as_the_document_says(document, path, mode):
-    asks_as_documented(document, path, mode)
+def test_every_answer_of_every_route_is_as_the_document_says(document, mode):
+    for path in sorted(document):
+        ask_as_documented(document, path, mode)
 
 
-@pytest.mark.parametrize("mode", schemathesis.GenerationMode)
-def test_the_route_of_the_kind_of_model(document, mode):
-    (path,) = {"/classify", "/tag"} & set(document)
-    asks_as_documented(document, path, mode)
+def test_the_document_has_the_routes_of_the_kind_of_model(document):
+    assert {"/predict", "/health"} < set(document)
+    assert len({"/classify", "/tag"} & set(document)) == 1
 
 
-def asks_as_documented(document, path, mode):
+def ask_as_documented(document, path, mode):
     (operation,) = document[path].values()
     statuses = Counter()
 
@@ -55,8 +52,4 @@ def asks_as_documented(document, path, mode):
         check()
     except Unsatisfiable:
         assert mode is schemathesis.GenerationMode.NEGATIVE, "a route without a body cannot be asked wrongly"
-    assert not any(status >= 500 for status in statuses)
-
-
-def test_every_route_is_asked(document):
-    assert {result.ok().path for result in document.get_all_operations()} - {"/classify", "/tag"} == set(PATHS)
+    assert not any(status >= 500 for status in statuses), f"{path}: {statuses}"

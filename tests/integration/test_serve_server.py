@@ -35,16 +35,6 @@ TEXTS = ["good film", "the plot was very bad .", "not good", "the film is very v
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("classifier"))
-
-
-@pytest.fixture(scope="module")
-def tagger(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")
-
-
-@pytest.fixture(scope="module")
 def url(classifier):
     with running(make_service(classifier, body_timeout_ms=400.0)) as url:
         yield url

@@ -46,7 +46,18 @@ def test_save_load_copy_and_train(name, tmp_path):
 @torch.no_grad()
 def test_retrieval_and_a_prefix_work_too(name):
     model = multiplex(tiny_encoder(name), 3, mux_layer=1, task="retrieval", demultiplexer="index")
-    assert model(**random_rows(4)).logits.shape == (4, 7, 61)
+    rows = random_rows(4)
+    found = model(**rows).logits
+    assert found.shape == (4, 7, 61)
+    ids, mask = rows["input_ids"][:3].unsqueeze(0), rows["attention_mask"][:3].bool().unsqueeze(0)
+    vectors, mixed_mask = model.mux.demultiplexer.add_prefix(model.backbone.embed(ids, mask), mask)
+    mixture = model.mux.multiplexer(vectors, mixed_mask)
+    states = model.backbone.encode_mixture(mixture, mixed_mask.any(1), 3)
+    z = model.mux.demultiplexer(states, 3, model.retrieval.reads, mask)
+    expected = model.retrieval(z, model.backbone.words.weight)[0]
+    torch.testing.assert_close(found[:3], expected, atol=1e-5, rtol=1e-4)
+    alone = model(**{key: value[:1] for key, value in rows.items()}).logits
+    assert (found[:1] - alone).abs().max() > 1e-4, "an answer depends on who shares the pass"
 
 
 def test_the_lower_layers_run_alone():

@@ -278,6 +278,6 @@ def test_advice_follows_the_numbers():
 
 def test_the_headline_says_of_how_many_and_who_can_read_what():
     headline = headline_of(_results(0.2, 0.4, 0.9))
-    for said in ("(16 of 40)", "random ones 20%", "logits with 50.0%", "only the operator sees, with 90.0%"):
+    for said in ("(16 of 40)", "random ones 20%", "logits in 50.0% of cases", "only the operator sees, in 90.0%"):
         assert said in headline
     assert "texts whose words were all right" in headline_of(_results(words=True))

@@ -15,7 +15,7 @@ from command_line import run as run_datamux
 from datamux import cli
 from datamux.evaluate.plots import draw_speed
 from datamux.inference.exported import run_onnx, run_openvino
-from datamux.tasks.files import read_rows
+from datamux.tasks.files import read_table
 from datamux.tasks.task import get_task, load_split
 from datamux.vision.digits import from_scikit_learn
 
@@ -80,7 +80,7 @@ def test_a_command_names_the_extra(module, monkeypatch, capsys):
         ("onnxruntime", "onnx", lambda folder: run_onnx(folder / "model.onnx", [])),
         ("openvino", "openvino", lambda folder: run_openvino(folder / "model.xml", [])),
         ("sklearn", "train", lambda folder: from_scikit_learn()),
-        ("pyarrow", "train", lambda folder: read_rows(folder / "rows.parquet")),
+        ("pyarrow", "train", lambda folder: read_table(folder / "rows.parquet")),
         ("datasets", "train", lambda folder: load_split(get_task("sst2"), "train")),
     ],
 )

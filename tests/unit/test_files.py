@@ -1,13 +1,20 @@
 """Good files are read, bad ones are named with their row and column."""
 
-import io
 import json
 import lzma
 
 import pytest
 
-from datamux.inference.writing import write_rows
-from datamux.tasks.files import BadFile, check_columns, iterate_lines, iterate_rows, read_lines, read_rows
+from datamux.tasks.files import (
+    BadFile,
+    check_columns,
+    format_of,
+    header_of,
+    iterate_lines,
+    iterate_rows,
+    read_lines,
+    read_table,
+)
 
 ROWS = [{"text": "good, really", "label": "1"}, {"text": 'he said "no"', "label": "0"}]
 
@@ -26,7 +33,7 @@ def test_every_kind_gives_the_same_rows(tmp_path):
             writer.writerows(ROWS)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     for name in ("a.jsonl", "a.csv", "a.tsv", "a.parquet"):
-        assert read_rows(tmp_path / name) == ROWS, name
+        assert read_table(tmp_path / name) == ROWS, name
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_every_kind_gives_the_same_rows(tmp_path):
 def test_bad_files(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(BadFile, match=message):
-        read_rows(tmp_path / name)
+        read_table(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ def test_bad_files(tmp_path, name, content, message):
 def test_a_row_that_is_not_utf_8_stops_no_other(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadFile, match=rf"{name}, row 2: is not UTF-8"):
-        read_rows(tmp_path / name)
+        read_table(tmp_path / name)
     (one, good), (two, bad), (three, fine) = iterate_rows(tmp_path / name)
     assert (one["text"], three["text"], good, fine) == ("x", "z", None, None)
     assert bad.startswith("is not UTF-8")
@@ -69,7 +76,7 @@ def test_a_row_that_is_not_utf_8_stops_no_other(tmp_path, name, content):
 def test_a_header_that_is_not_utf_8(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"text,gr\xf6\xdfe\ngood,1\n")
     with pytest.raises(BadFile, match="its header is not UTF-8"):
-        read_rows(tmp_path / "a.csv")
+        read_table(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("after", ['3,fine\n4,"two\nlines"\n', '3,"fine"\n4,"two\nlines"\n'])
@@ -97,7 +104,7 @@ def test_a_byte_that_is_no_text_is_named(tmp_path):
 
 def test_missing_files_and_columns(tmp_path):
     with pytest.raises(BadFile, match="no such file"):
-        read_rows(tmp_path / "none.csv")
+        read_table(tmp_path / "none.csv")
     with pytest.raises(BadFile, match=r"row 1, column 'sentence': no such column; there are: text, label"):
         check_columns(tmp_path / "a.csv", ROWS, ["sentence"])
     with pytest.raises(BadFile, match=r"row 2, column 'label': is empty"):
@@ -114,6 +121,8 @@ def test_lines_are_unpacked(tmp_path):
         list(read_lines(tmp_path / "b.txt.xz"))
 
 
-def test_rows_are_not_written_in_a_format_that_has_no_writer():
-    with pytest.raises(ValueError, match=r"cannot be written as '.xlsx'; allowed: .jsonl, .csv, .tsv"):
-        write_rows(io.StringIO(), ".xlsx", [{"text": "good"}])
+def test_a_format_that_nobody_knows_is_refused(tmp_path):
+    for use in (format_of, header_of, read_table):
+        (tmp_path / "a.xlsx").touch()
+        with pytest.raises(ValueError, match=r"unknown kind of file '.xlsx'; allowed: .jsonl, .csv, .tsv, .parquet"):
+            use(tmp_path / "a.xlsx")

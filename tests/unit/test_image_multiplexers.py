@@ -11,6 +11,7 @@ from datamux.multiplexers.for_images.tiles import shrink
 from datamux.vision.networks import DigitCnn, Readout
 
 N, SIDE = 4, 20
+WITHOUT_CHANCE = ("rotation", "rotation_as_published", "mosaic", "mosaic_as_published", "learned_mosaic")
 IMAGES = torch.rand(3, N, SIDE * SIDE, generator=torch.Generator().manual_seed(0))
 
 
@@ -100,6 +101,44 @@ def test_an_empty_slot_adds_nothing(name):
     mux = build_multiplexer(name, N, SIDE * SIDE)
     used = torch.tensor([[True, True, False, False]]).expand(3, N)
     torch.testing.assert_close(mux(IMAGES, used), mux(IMAGES[:, :2]), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", IMAGE_MULTIPLEXERS)
+def test_seed_and_dtype(name):
+    first, again, other = (build_multiplexer(name, N, SIDE * SIDE, seed=seed) for seed in (7, 7, 8))
+    assert first.state_dict().keys() == again.state_dict().keys()
+    for key, value in first.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key])
+    torch.testing.assert_close(first(IMAGES), again(IMAGES), atol=0, rtol=0)
+    same = torch.equal(first(IMAGES), other(IMAGES))
+    assert same == (name in WITHOUT_CHANCE), "the seed changes what is drawn at random, and nothing else"
+    doubled = build_multiplexer(name, N, SIDE * SIDE, seed=7).double()(IMAGES.double())
+    assert doubled.dtype == torch.float64
+    torch.testing.assert_close(doubled.float(), first(IMAGES), atol=1e-4, rtol=1e-4)
+    halved = build_multiplexer(name, N, SIDE * SIDE, seed=7).bfloat16()(IMAGES.bfloat16())
+    assert halved.dtype == torch.bfloat16
+    assert halved.isfinite().all()
+
+
+@pytest.mark.parametrize("name", IMAGE_MULTIPLEXERS)
+def test_save_and_load(name, tmp_path):
+    saved, other = (build_multiplexer(name, N, SIDE * SIDE, seed=seed) for seed in (0, 1))
+    torch.save(saved.state_dict(), tmp_path / "weights.pt")
+    other.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    assert torch.equal(other(IMAGES), saved(IMAGES))
+
+
+@pytest.mark.parametrize("name", IMAGE_MULTIPLEXERS)
+def test_gradients_reach_the_images_and_every_parameter(name):
+    mux = build_multiplexer(name, N, SIDE * SIDE)
+    images = IMAGES.clone().requires_grad_()
+    mux(images).square().sum().backward()
+    learned = dict(mux.named_parameters())
+    assert bool(learned) == name.startswith(("learned", "nonlinear", "tiles"))
+    for what, x in {"images": images, **learned}.items():
+        assert x.grad is not None, what
+        assert x.grad.isfinite().all(), what
+        assert x.grad.any(), what
 
 
 def test_principal_components_lie_in_subspaces_of_their_own():

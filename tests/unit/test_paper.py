@@ -127,7 +127,7 @@ def _lines(metric, **series):
 
 
 @pytest.mark.parametrize(
-    ("warm", "cold", "word"),
+    ("with_it", "without", "word"),
     [
         ((70.0, 70.0, 70.0), (50.0, 51.0, 52.0), "holds"),
         ((70.0, 70.0, 70.0), (69.0, 69.0, 50.0), "holds in part"),
@@ -136,8 +136,8 @@ def _lines(metric, **series):
         ((50.0, 50.0, 1.0), (50.0, 50.0, 1.0), "cannot be tested here"),
     ],
 )
-def test_the_warm_up_is_judged_in_the_papers_training(monkeypatch, warm, cold, word):
-    shared = {text_figures.PAPER: warm, text_figures.COLD: cold}
+def test_the_warm_up_is_judged_in_the_papers_training(monkeypatch, with_it, without, word):
+    shared = {text_figures.PAPER: with_it, text_figures.NO_WARMUP: without}
     names = _lines(text_figures.METRICS["conll2003"], **shared)
     names = [{**r, "value": max(0.0, r["value"] - 50)} for r in names]  # guessing gives 50% of SST-2, and no name
     _with_rows(monkeypatch, "warm-up", _lines(METRIC, **shared) + names)

@@ -8,7 +8,7 @@ import datamux.train.sentences as sentences_module
 from datamux.hub.config import MuxConfig
 from datamux.hub.models import MuxForRetrieval
 from datamux.train.build import train_tokenizer
-from datamux.train.sentences import copy_word_vectors, first_pieces, split_sentences, taught_sentences
+from datamux.train.sentences import copy_word_vectors, first_pieces, sentences_with_teacher, split_sentences
 
 TEXTS = [
     "Anna lives in Paris and works at Acme.",
@@ -45,7 +45,7 @@ def test_each_piece_learns_from_the_teachers_piece_that_begins_at_the_same_lette
     monkeypatch.setattr(sentences_module, "SHARD", 3)  # two shards
     name = teacher_in(tmp_path / "teacher")
     mine = train_tokenizer(TEXTS, 90, lowercase=False)
-    found = taught_sentences(TEXTS, name, mine, 16, tmp_path)
+    found = sentences_with_teacher(TEXTS, name, mine, 16, tmp_path)
     assert len(found) == len(TEXTS)
     batch = found.batch(range(4))
     assert torch.equal(batch["labels"], batch["input_ids"])
@@ -82,16 +82,16 @@ def test_each_piece_learns_from_the_teachers_piece_that_begins_at_the_same_lette
 def test_the_teacher_is_asked_once(tmp_path, monkeypatch):
     name = teacher_in(tmp_path / "teacher")
     mine = train_tokenizer(TEXTS, 90, lowercase=False)
-    first = taught_sentences(TEXTS, name, mine, 16, tmp_path)
+    first = sentences_with_teacher(TEXTS, name, mine, 16, tmp_path)
     monkeypatch.setattr(sentences_module, "_ask", None)
-    again = taught_sentences(TEXTS, name, mine, 16, tmp_path)
+    again = sentences_with_teacher(TEXTS, name, mine, 16, tmp_path)
     assert torch.equal(first.vectors, again.vectors)
     assert torch.equal(first.states, again.states)
 
 
 def test_a_narrow_teacher_is_refused(tmp_path):
     with pytest.raises(ValueError, match="32 numbers, fewer than the 64"):
-        taught_sentences(
+        sentences_with_teacher(
             TEXTS, teacher_in(tmp_path / "teacher"), train_tokenizer(TEXTS, 90, lowercase=False), 64, tmp_path
         )
 

@@ -14,16 +14,6 @@ TEXTS = ["good film", "the plot was very bad .", "a film", "not good", "the film
 ONE, FOUR = Gear("one", 1), Gear("four", 4)
 
 
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("classifier"))
-
-
-@pytest.fixture(scope="module")
-def tagger(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")
-
-
 def rows_of(engine, texts):
     return [row for row, _ in engine.tokenise(texts)]
 

@@ -14,20 +14,10 @@ from datamux.serve.app import create_app
 from datamux.serve.batcher import Overloaded
 from datamux.serve.keys import KeyFile
 from datamux.serve.logs import LOGGERS, set_up_logs
-from serving import NamingEngine, make_predictor, make_service, own_answers
+from serving import NamingEngine, ask, make_service, own_answers
 
 TEXT = "the film was very good ."
 TEXTS = ["good film", "bad plot", "anna lives in paris", "not a good film"]
-
-
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("classifier"))
-
-
-@pytest.fixture(scope="module")
-def tagger(tmp_path_factory):
-    return make_predictor(tmp_path_factory.mktemp("tagger"), "token")
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +219,14 @@ def test_texts_that_look_strange_are_answered(client):
 
 def test_strange_words_are_tagged(tags):
     strange = [[""], ["", "anna"], ["\x00"], ["x" * 10_000], ["anna lives"], ["anna"] * 300]
-    assert len(tags.post("/tag", json={"inputs": strange}).json()) == len(strange)
+    answers = tags.post("/tag", json={"inputs": strange}).json()
+    assert len(answers) == len(strange)
+    assert answers[0] == [], "a text without a letter has no names"
+    for words, spans in zip(strange, answers, strict=True):
+        text = " ".join(words)
+        assert [span["word"] for span in spans] == [text[span["start"] : span["end"]] for span in spans]
+        assert all(span["word"] and 0 < span["score"] <= 1 for span in spans)
+    assert any(answers), "some of the words are names to this tagger"
 
 
 def test_ten_thousand_texts_are_split_and_not_refused(client):
@@ -550,29 +547,12 @@ def test_a_client_that_leaves_is_dropped_and_counted(classifier):
     service = make_service(classifier, engine, single_tenant=True)
     app = create_app(service)
 
-    async def ask(text: str, leaves: asyncio.Event) -> list:
-        messages = [{"type": "http.request", "body": json.dumps({"inputs": text}).encode()}]
-        sent: list = []
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            await leaves.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [], "query_string": b""}
-        await app(scope, receive, send)
-        return sent
-
     async def scene() -> list:
         service.batcher.start()
         stays, leaves = asyncio.Event(), asyncio.Event()
-        first = asyncio.create_task(ask("first 1", stays))
+        first = asyncio.create_task(ask(app, "/predict", {"inputs": "first 1"}, stays))
         await asyncio.sleep(0.1)
-        second = asyncio.create_task(ask("second 2", leaves))
+        second = asyncio.create_task(ask(app, "/predict", {"inputs": "second 2"}, leaves))
         await asyncio.sleep(0.1)
         leaves.set()
         gone = await second
@@ -592,31 +572,19 @@ def test_the_playgrounds_work_is_dropped_when_its_client_leaves(classifier):
     service = make_service(classifier, engine, single_tenant=True, no_playground=False)
     app = create_app(service)
     question = {"texts": [f"a {number}" for number in range(200)], "group_size": 1}
-    sent: list = []
 
-    async def scene() -> None:
+    async def scene() -> list:
         leaves = asyncio.Event()
-        messages = [{"type": "http.request", "body": json.dumps(question).encode()}]
-
-        async def receive():
-            if messages:
-                return messages.pop()
-            await leaves.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": "/playground/answers", "headers": [], "query_string": b""}
         service.batcher.start()
-        asking = asyncio.create_task(app(scope, receive, send))
+        asking = asyncio.create_task(ask(app, "/playground/answers", question, leaves))
         await asyncio.sleep(0.1)
         leaves.set()
-        await asking
+        sent = await asking
         engine.hang.set()
         await service.batcher.close()
+        return sent
 
-    asyncio.run(scene())
+    sent = asyncio.run(scene())
     assert sent[0]["status"] == 499
     assert len(engine.groups) <= service.batcher.limits.max_groups  # the pass that ran when the client left
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 200.0' in service.metrics.text()

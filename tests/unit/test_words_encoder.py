@@ -5,7 +5,7 @@ import torch
 
 from datamux.hub import MuxConfig
 from datamux.hub.loading import load_model
-from datamux.hub.multiplex import MODEL_CLASSES
+from datamux.hub.models import MODEL_CLASSES
 from datamux.hub.words import WordsConfig
 
 

@@ -6,6 +6,7 @@ import time
 from unittest.mock import Mock
 
 import pytest
+import torch
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import RepositoryNotFoundError
 from typer.testing import CliRunner
@@ -14,7 +15,8 @@ import datamux
 from conftest import tiny_encoder
 from datamux import zoo
 from datamux.cli import app
-from datamux.hub.loading import load_config, load_tokenizer, named
+from datamux.hub import loading
+from datamux.hub.loading import load_config, load_encoder, load_tokenizer, named
 
 CARD = {"what": "nothing in particular", "metric": "accuracy", "num_instances": 3, "scores": {"1": 0.5, "3": 0.25}}
 
@@ -41,6 +43,8 @@ def test_other_names_stay_as_they_are(shipped, tmp_path):
     assert zoo.find_model("toy") == str(shipped / "toy")
     assert zoo.find_model("somebody/toy") == "somebody/toy"
     assert zoo.find_model("unknown") == "unknown"
+    assert zoo.find_model("toy/") == str(shipped / "toy"), "a shell completes the name of a folder with a slash"
+    assert zoo.find_model("/") == "/"
     (tmp_path / "toy").mkdir()
     assert zoo.find_model("toy") == str(shipped / "toy"), "any folder of that name is in nobody's way"
     (tmp_path / "toy/config.json").write_text("{}")
@@ -79,15 +83,25 @@ def test_a_mistyped_name_is_met_with_the_nearest(shipped):
     assert "in the package" not in str(found.value)
 
 
-@pytest.fixture
-def no_network(monkeypatch):
-    """Online, but nothing answers: the Hub's address is a closed port of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", address)
-    return address
+def test_an_encoder_by_its_name_is_multiplexed(shipped):
+    encoder = tiny_encoder()
+    encoder.save_pretrained(shipped / "words")
+    (shipped / "words/encoder.json").write_text("{}")
+    model = datamux.multiplex("words", 2)
+    assert torch.equal(model.get_input_embeddings().weight, encoder.get_input_embeddings().weight)
+    with pytest.raises(ValueError, match="toy is multiplexed already"):
+        datamux.multiplex("toy", 2)
+
+
+def multiplexed_by_two(name):
+    return datamux.multiplex(name, 2)
+
+
+def frozen_around(name):
+    return datamux.multiplex(name, 2, frozen=True)
+
+
+LOADERS = (load_config, load_tokenizer, load_encoder, datamux.load, multiplexed_by_two, frozen_around)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +115,23 @@ def no_network(monkeypatch):
     ],
 )
 def test_a_wrong_name_is_refused_at_once_without_a_network(shipped, no_network, name, message):
-    for load in (load_config, load_tokenizer):
+    for load in LOADERS:
         begin = time.perf_counter()
         with pytest.raises(FileNotFoundError, match=message):
             load(name)
+        assert time.perf_counter() - begin < 3
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_a_hub_that_never_answers_is_waited_for_only_once(shipped, no_network, monkeypatch, load):
+    monkeypatch.setattr(loading, "HUB_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections, and says nothing
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begin = time.perf_counter()
+        with pytest.raises(
+            FileNotFoundError, match=r"quite-different \(in the package: toy\); and .* cannot be reached"
+        ):
+            load("quite-different")
         assert time.perf_counter() - begin < 3
 
 

@@ -24,8 +24,7 @@ def headline_of(results: Sequence[Result]) -> str:
     steady, attack, leak = (part(results, name)[-1] for name in ("consistency", "worst case", "leakage"))
     return (
         f"At {steady['group_size']} texts per pass, {steady['flips']:.1%} of the answers change when only the "
-        f"neighbours change; {_attack(attack)} within {attack['tries']} tries; a neighbour's label is read "
-        f"{_readings(leak)}."
+        f"neighbours change; {_attack(attack)} within {attack['tries']} tries; {_readings(leak)}."
     )
 
 
@@ -41,8 +40,9 @@ def _attack(attack: Result) -> str:
 def _readings(leak: Result) -> str:
     """How well a neighbour's label is read from each of the two readings, and who can read it."""
     return (
-        f"from another text's logits with {leak['label_from_logits']:.1%}, and from its states, which only the "
-        f"operator sees, with {leak['label_from_state']:.1%} (guessing: {leak['chance']:.1%})"
+        f"a probe names a neighbour's label from another text's logits in {leak['label_from_logits']:.1%} of cases, "
+        f"and from its states, which only the operator sees, in {leak['label_from_state']:.1%} (guessing: "
+        f"{leak['chance']:.1%})"
     )
 
 
@@ -90,7 +90,7 @@ def _about_sharing(results: Sequence[Result]) -> str:
     if attack["success"] > 0:
         reasons.append(_attack(attack).rstrip(","))
     if leaks(leak):
-        reasons.append(f"a neighbour's label can be read {_readings(leak)}")
+        reasons.append(_readings(leak))
     few = f" The probe learned from only {leak['rows']} rows: give {ENOUGH} or more." if leak["rows"] < ENOUGH else ""
     if not reasons:
         return (

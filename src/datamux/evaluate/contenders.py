@@ -12,18 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from datamux.demultiplexers import DEMULTIPLEXERS
 from datamux.errors import check_choice
 from datamux.hub import MuxConfig, MuxForSequenceClassification, MuxForTokenClassification
 from datamux.hub.encoders import encoder_sizes, new_encoder_config
-from datamux.hub.loading import load_config
+from datamux.hub.loading import auto_classifier, load_config
 from datamux.inference.exported import ExportedRuntime, load_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.runtime import Runtime, TorchRuntime
@@ -67,8 +62,7 @@ class Shape:
 
 def baseline_model(encoder: PreTrainedConfig, token_level: bool) -> PreTrainedModel:
     """The Hugging Face classifier that a user has today, with random weights."""
-    auto = AutoModelForTokenClassification if token_level else AutoModelForSequenceClassification
-    model: PreTrainedModel = auto.from_config(encoder)
+    model: PreTrainedModel = auto_classifier(token_level).from_config(encoder)
     return model.eval()
 
 

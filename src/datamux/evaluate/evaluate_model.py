@@ -21,7 +21,7 @@ from datamux.inference.exported import is_exported
 from datamux.inference.loading import load_runtime
 from datamux.inference.texts import max_tokens_of
 from datamux.tasks.examples import Examples
-from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES
+from datamux.tasks.files import TEXT_SUFFIXES, table_suffixes
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import Rows, encode_corpus, encode_examples
 from datamux.tasks.task import Task, corpus_task, get_task, load_splits, read_corpus, task_from_files
@@ -129,7 +129,7 @@ def find_task(
     """A known task, a corpus, or a file of yours."""
     if isinstance(task, Task):
         return task
-    if task.endswith(SUFFIXES):
+    if task.endswith(table_suffixes()):
         return task_from_files({split: Path(task) for split in splits}, text, label, token_level=token_level)
     if task.endswith(TEXT_SUFFIXES):
         return replace(corpus_task(task), files={split: Path(task) for split in splits})

@@ -4,17 +4,28 @@ import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
 
 import torch
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import cached_file, logging
 
 from datamux.errors import check_at_least_one, check_choice
 from datamux.hub.config import MuxConfig
-from datamux.hub.models import MuxPreTrainedModel
-from datamux.hub.multiplex import MODEL_CLASSES
+from datamux.hub.models import MODEL_CLASSES, MuxPreTrainedModel
 from datamux.hub.published.checkpoint import TOKENIZERS, TRAINED_LENGTH, Checkpoint, is_published, read_checkpoint
 from datamux.hub.published.models import PUBLISHED_CLASSES
 from datamux.zoo import INSTALLABLE, find_model, shipped_encoders, shipped_models
@@ -75,13 +86,36 @@ def _refuse_mistyped(name: str) -> None:
     if constants.HF_HUB_OFFLINE:
         return  # loading will not wait for the Hub
     try:
-        HfApi().model_info(name, timeout=HUB_SECONDS)
+        _ask_the_hub(name)
     except (RepositoryNotFoundError, HFValidationError):
         raise
     except HfHubHTTPError:
         return  # the Hub answers, but is busy: loading tries again
     except Exception as error:  # no connection; which class says so depends on the version of huggingface_hub
         raise ConnectionError(f"{constants.ENDPOINT} cannot be reached ({error})") from error
+
+
+def _ask_the_hub(name: str) -> None:
+    """Raise what is wrong with a name on the Hub.
+
+    It is asked in a thread, because `timeout` does not count the time that a name server takes.
+    """
+    answers: Queue[Exception | None] = Queue()
+
+    def ask() -> None:
+        try:
+            HfApi().model_info(name, timeout=HUB_SECONDS)
+            answers.put(None)
+        except Exception as error:
+            answers.put(error)
+
+    Thread(target=ask, daemon=True).start()
+    try:
+        error = answers.get(timeout=HUB_SECONDS)
+    except Empty:
+        raise TimeoutError(f"no answer within {HUB_SECONDS:g} seconds") from None
+    if error is not None:
+        raise error
 
 
 def _nearest_shipped(name: str) -> str | None:
@@ -111,6 +145,11 @@ def label_names(config: PreTrainedConfig) -> tuple[str, ...]:
 def tags_tokens(model: PreTrainedModel | PreTrainedConfig) -> bool:
     """Whether a model, or the one with this configuration, gives one label per token rather than one per text."""
     return is_made_for(model, "TokenClassification")
+
+
+def auto_classifier(tags: bool) -> Any:
+    """The Auto class of Hugging Face for plain classifiers of tokens (`tags`) or of whole texts."""
+    return AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
 
 
 def is_classifier(config: PreTrainedConfig) -> bool:
@@ -201,6 +240,25 @@ def load_published(
 def _read_published(name: str | Path, config: PreTrainedConfig) -> Checkpoint:
     with named(name):
         return read_checkpoint(str(name), config)
+
+
+def load_encoder(name: str | Path, **changes: Any) -> PreTrainedModel:
+    """The encoder of a plain model, without a task head, in evaluation mode and full precision.
+
+    `changes` replace values of its configuration, such as `num_hidden_layers`.
+    """
+    if isinstance(load_config(name), MuxConfig):
+        raise ValueError(f"{name} is multiplexed already; datamux.load() or its own from_pretrained loads it")
+    with named(name), without_bars():
+        encoder: PreTrainedModel = AutoModel.from_pretrained(find_model(name), dtype=torch.float32, **changes)
+    return encoder.eval()
+
+
+def load_classifier_with(auto: Any, name: str | Path) -> PreTrainedModel:
+    """The plain classifier that an Auto class of Hugging Face loads, in evaluation mode and full precision."""
+    with named(name), without_bars():
+        classifier: PreTrainedModel = auto.from_pretrained(find_model(name), dtype=torch.float32)
+    return classifier.eval()
 
 
 def load_model(name: str | Path) -> MuxPreTrainedModel:

@@ -350,3 +350,10 @@ def build_encoder(config: PreTrainedConfig) -> PreTrainedModel:
         options["add_pooling_layer"] = False
     encoder: PreTrainedModel = AutoModel.from_config(config, **options)
     return encoder
+
+
+MODEL_CLASSES: dict[str, type[MuxPreTrainedModel]] = {
+    "sequence-classification": MuxForSequenceClassification,
+    "token-classification": MuxForTokenClassification,
+    "retrieval": MuxForRetrieval,
+}

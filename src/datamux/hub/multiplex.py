@@ -3,24 +3,14 @@
 from dataclasses import fields
 from typing import Any
 
-import torch
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from datamux.errors import check_choice
 from datamux.hub.config import MuxConfig
 from datamux.hub.frozen import frozen_config, load_classifier
-from datamux.hub.models import (
-    MuxForRetrieval,
-    MuxForSequenceClassification,
-    MuxForTokenClassification,
-    MuxPreTrainedModel,
-)
+from datamux.hub.loading import load_config, load_encoder
+from datamux.hub.models import MODEL_CLASSES, MuxPreTrainedModel
 
-MODEL_CLASSES: dict[str, type[MuxPreTrainedModel]] = {
-    "sequence-classification": MuxForSequenceClassification,
-    "token-classification": MuxForTokenClassification,
-    "retrieval": MuxForRetrieval,
-}
 _FROM_CLASSIFIER = ("id2label", "label2id", "problem_type")
 _SET_HERE = {"backbone_config", "num_instances", "base_model", "base_config", "base_hash"}
 _OPTIONS = {field.name for field in fields(MuxConfig)} - _SET_HERE | {"num_labels"}
@@ -47,7 +37,7 @@ def multiplex(
         check_choice("option", option, _OPTIONS)
     if frozen:
         return _around_classifier(model, num_instances, MODEL_CLASSES[task], options)
-    encoder = _load_encoder(model)
+    encoder = _encoder_inside(model) if isinstance(model, PreTrainedModel) else load_encoder(model)
     if isinstance(encoder.config, MuxConfig):
         raise ValueError("this model is multiplexed already; load it with its own from_pretrained")
     if not {"num_labels", "id2label", "label2id"} & options.keys():
@@ -66,6 +56,8 @@ def _around_classifier(
 ) -> MuxPreTrainedModel:
     if model_class.classifier_auto is None:
         raise ValueError("frozen=True keeps a classifier as it is, so it has no retrieval task; choose another task")
+    if isinstance(model, str):
+        load_config(model)  # a mistyped name is refused at once
     classifier = load_classifier(model, model_class.classifier_auto) if isinstance(model, str) else model
     name = model if isinstance(model, str) else classifier.config.name_or_path
     if not name:
@@ -80,10 +72,7 @@ def _around_classifier(
     return multiplexed
 
 
-def _load_encoder(model: str | PreTrainedModel) -> PreTrainedModel:
-    """The encoder inside `model`, without a task head."""
-    if isinstance(model, PreTrainedModel):
-        base = model.base_model
-        return base if isinstance(base, PreTrainedModel) else model
-    encoder: PreTrainedModel = AutoModel.from_pretrained(model, dtype=torch.float32)
-    return encoder
+def _encoder_inside(model: PreTrainedModel) -> PreTrainedModel:
+    """The encoder of a model in memory, without a task head."""
+    base = model.base_model
+    return base if isinstance(base, PreTrainedModel) else model

@@ -18,22 +18,25 @@ from datamux.grouping import check_group_size
 from datamux.inference.journal import STDIN, claimed, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
-from datamux.inference.writing import write_parquet, write_rows
 from datamux.tasks.files import (
-    SUFFIXES,
     BadFile,
     Row,
+    format_of,
     header_of,
+    is_table,
     iterate_lines,
     iterate_rows,
     iterate_text_file,
-    need_pyarrow,
+    table_suffixes,
+    write_table,
     wrong_bytes,
 )
+from datamux.tasks.formats.base import Origin
 
 PREFIX = "predicted_"
 SHOWN = 5  # this many bad rows are reported at the end
-INPUTS = (".txt", *SUFFIXES)
+LINES = ".txt"  # one text per line, as on stdin
+INPUTS = (LINES, *table_suffixes())
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,15 @@ class _Job:
     def check(self) -> None:
         """Report every mistake that can be found before the first answer."""
         source, output, text = self.source, self.output, self.text
-        if output.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"the output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+        if not is_table(output):
+            raise ValueError(f"the output must end in {', '.join(table_suffixes())}, got {str(output)!r}")
         if source.resolve() in [file.resolve() for file in (output, journal_of(output), errors_of(output))]:
             raise ValueError(f"{source} would be written over; choose another output file than {output}")
         if self.group_size is not None:
             check_group_size(self.group_size, self.predictor.num_instances)
-        if ".parquet" in (source.suffix.lower(), output.suffix.lower()):
-            need_pyarrow()  # report that it is missing now, and not after all rows are answered
+        for file in (source, output):
+            if is_table(file):
+                format_of(file).check()  # a missing library is reported now, and not after all rows are answered
         if source == STDIN:
             return
         tags = self.predictor.token_level
@@ -113,8 +117,8 @@ class _Job:
             kind = "a tagger takes one column" if tags else "a classifier takes one column or a pair"
             raise ValueError(f"{kind} of texts, got {len(text)}: {', '.join(text)}")
         next(read_items(source, text), None)  # fails if the file cannot be read
-        if source.suffix.lower() != ".txt":
-            if not (self.piece and source.suffix.lower() == ".jsonl"):
+        if not _is_lines(source):
+            if not (self.piece and format_of(source).by_lines):
                 _check_columns(source, text)
             _check_free(source, self.answers)
 
@@ -147,13 +151,10 @@ class _Job:
         good = [line for line in lines if "out" in line]
         bad = [{"row_number": line["n"], "problem": line["bad"], "row": line["row"]} for line in lines if "bad" in line]
         part = self.output.with_name(self.output.name + ".new")
-        rows, header = [line["out"] for line in good], header_of(self.source)
-        if self.output.suffix.lower() == ".parquet":
-            write_parquet(part, rows, self.source, [line["n"] for line in good], header, self.answers)
-        else:
-            columns = [] if rows else [*header, *self.answers]
-            with part.open("w", encoding="utf-8", newline="") as handle:
-                write_rows(handle, self.output.suffix.lower(), rows, columns)
+        rows, header = [line["out"] for line in good], ["text"] if _is_lines(self.source) else header_of(self.source)
+        origin = Origin(self.source, [line["n"] for line in good], self.answers)
+        columns = header if rows else [*header, *self.answers]
+        write_table(part, format_of(self.output), rows, columns, origin)
         part.replace(self.output)
         errors = errors_of(self.output)
         errors.unlink(missing_ok=True)
@@ -165,13 +166,15 @@ class _Job:
 
 def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) -> Iterator[Item]:
     """The rows of a file, or of stdin (one text per line), each with its text or with what is wrong with it."""
-    suffix = ".txt" if source == STDIN else source.suffix.lower()
-    if suffix not in INPUTS:
-        raise BadFile(source, f"unknown kind of file {suffix!r}; allowed: {', '.join(INPUTS)}, or - for stdin")
+    lines = _is_lines(source)
+    if not (lines or is_table(source)):
+        raise BadFile(
+            source, f"unknown kind of file {source.suffix.lower()!r}; allowed: {', '.join(INPUTS)}, or - for stdin"
+        )
     if source != STDIN and not source.exists():
         raise BadFile(source, "no such file")
-    columns = ["text"] if suffix == ".txt" else list(text)
-    for number, (row, problem) in enumerate(_lines(source) if suffix == ".txt" else iterate_rows(source), 1):
+    columns = ["text"] if lines else list(text)
+    for number, (row, problem) in enumerate(_lines(source) if lines else iterate_rows(source), 1):
         problem = problem or _missing(row, columns, token_level) or _not_text(row)
         given = None if problem else [row[column] for column in columns]
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
@@ -214,6 +217,11 @@ def errors_of(output: Path) -> Path:
     return output.with_name(output.name + ".errors.jsonl")
 
 
+def _is_lines(source: Path) -> bool:
+    """Whether every line of an input is a text."""
+    return source == STDIN or source.suffix.lower() == LINES
+
+
 def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
     if source != STDIN:
         yield from iterate_text_file(source)
@@ -226,15 +234,15 @@ def _lines(source: Path) -> Iterator[tuple[Row, str | None]]:
 
 
 def _check_columns(source: Path, columns: Sequence[str]) -> None:
-    """The header must have these columns. In JSON lines, one line must; others that lack them are bad rows."""
+    """The header must have these columns. Without a header, one row must; others that lack them are bad rows."""
 
     def good() -> Iterator[Row]:
         return (row for row, problem in iterate_rows(source) if problem is None)
 
-    lines = source.suffix.lower() == ".jsonl"
-    known = next(good(), {}) if lines else header_of(source)
+    has_header = format_of(source).header is not None
+    known = header_of(source) if has_header else next(good(), {})
     for column in columns:
-        if column in known or (lines and any(column in row for row in good())):
+        if column in known or (not has_header and any(column in row for row in good())):
             continue
         if known:
             raise BadFile(
@@ -244,8 +252,10 @@ def _check_columns(source: Path, columns: Sequence[str]) -> None:
 
 def _check_free(source: Path, answers: Sequence[str]) -> None:
     """Answers must not replace columns that the file already has, such as the answers of another model."""
-    lines = source.suffix.lower() == ".jsonl"
-    names = (row for row, problem in iterate_rows(source) if problem is None) if lines else [header_of(source)]
+    if format_of(source).header is not None:
+        names: Iterable[Iterable[str]] = [header_of(source)]
+    else:
+        names = (row for row, problem in iterate_rows(source) if problem is None)
     for known in names:
         for column in answers:
             if column in known:

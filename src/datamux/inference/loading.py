@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
 from datamux.grouping import Filler
 from datamux.hub import MuxConfig
-from datamux.hub.loading import load_config, load_model, tags_tokens, without_bars
+from datamux.hub.loading import auto_classifier, load_classifier_with, load_config, load_model, tags_tokens
 from datamux.inference.exported import load_exported
 from datamux.inference.preferences import read_preferences
 from datamux.inference.runtime import Runtime, TorchRuntime
@@ -49,9 +49,7 @@ def load_runtime(
                 f"{name} has no task head, because it is a warm-up: train it on a task first (datamux train)"
             )
     else:
-        auto = AutoModelForTokenClassification if tags_tokens(config) else AutoModelForSequenceClassification
-        with without_bars():
-            model = auto.from_pretrained(name, dtype=torch.float32)
+        model = load_classifier_with(auto_classifier(tags_tokens(config)), name)
     try:
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, AssertionError) as error:  # torch raises either, for an unknown or a missing device

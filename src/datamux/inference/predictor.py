@@ -21,7 +21,7 @@ from datamux.inference.loading import load_runtime
 from datamux.inference.preferences import read_preferences
 from datamux.inference.runtime import MEMORY, Runtime, StepWatch, run_passes, unwatched
 from datamux.inference.texts import Text, Texts, Window, max_tokens_of
-from datamux.tasks.files import SUFFIXES, BadFile, iterate_rows, iterate_text_file
+from datamux.tasks.files import BadFile, is_table, iterate_rows, iterate_text_file
 from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
@@ -266,7 +266,7 @@ def _in_order(answers: Iterable[tuple[int, Answer]]) -> Iterator[Answer]:
 
 def _texts_of(file: Path) -> Iterator[Text]:
     """The lines of a text file, or the column `text` of a table."""
-    rows = iterate_rows(file) if file.suffix.lower() in SUFFIXES else iterate_text_file(file)
+    rows = iterate_rows(file) if is_table(file) else iterate_text_file(file)
     for number, (row, problem) in enumerate(rows, 1):
         if problem is None and row.get("text") is None:
             problem = f"has no text; columns: {', '.join(row)}; `datamux predict` can read another one, with --text"
@@ -277,4 +277,4 @@ def _texts_of(file: Path) -> Iterator[Text]:
 
 def _size_of(file: Path) -> int | None:
     """About how many letters a text file has. A table holds more than its texts, so its size says nothing."""
-    return None if file.suffix.lower() in SUFFIXES or not file.exists() else file.stat().st_size
+    return None if is_table(file) or not file.exists() else file.stat().st_size

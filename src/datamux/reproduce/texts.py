@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModel, AutoTokenizer
 
-from datamux.inference.writing import write_rows
-from datamux.tasks.files import read_rows
+from datamux.hub.loading import load_encoder, load_tokenizer
+from datamux.tasks.files import format_of, read_table, write_table
 from datamux.tasks.task import find_file, get_task, load_split, read_corpus
-from datamux.zoo import find_model
 
 WORDS = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
 ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -40,9 +38,9 @@ def wikipedia_sentences(count: int, data_dir: str | None = None) -> Iterator[str
 
 def similar_words(encoder: str) -> dict[str, list[str]]:
     """For every whole word of an encoder's vocabulary, the words whose vectors are nearest."""
-    vocabulary = AutoTokenizer.from_pretrained(encoder).get_vocab()
+    vocabulary = load_tokenizer(encoder).get_vocab()
     words = [word for word in vocabulary if re.fullmatch(r"[a-z]{3,}", word)]
-    table = AutoModel.from_pretrained(encoder).get_input_embeddings().weight.detach()
+    table = load_encoder(encoder).get_input_embeddings().weight.detach()
     vectors = torch.nn.functional.normalize(table[[vocabulary[word] for word in words]])
     near = _nearest(vectors)
     return {word: [words[i] for i in row] for word, row in zip(words, near, strict=True)}
@@ -69,7 +67,7 @@ def replaced_phrases(count: int, encoder: str, data_dir: str | None = None) -> I
 @torch.inference_mode()
 def sentence_vectors(texts: list[str], encoder: str) -> torch.Tensor:
     """The mean of an encoder's states over each text, of length one."""
-    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder).eval()
+    tokenizer, model = load_tokenizer(encoder), load_encoder(encoder)
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     found = torch.empty(len(texts), model.config.hidden_size)
     for start in range(0, len(order), 128):
@@ -111,12 +109,11 @@ def make_texts(name: str, settings: Mapping[str, Any], file: Path, data_dir: str
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"part-{file.name}")
     if name in MAKERS:
-        texts = MAKERS[name](find_model(settings["encoder"]), data_dir)
+        texts = MAKERS[name](settings["encoder"], data_dir)
         part.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     else:
         source = find_file(get_task(settings["data"]), settings["split"], data_dir)
         if source is None:
             raise FileNotFoundError(f"{settings['data']} is needed as a file: set DATAMUX_DATA or --data-dir")
-        with part.open("w", encoding="utf-8", newline="") as handle:
-            write_rows(handle, file.suffix, read_rows(source))
+        write_table(part, format_of(file), read_table(source))
     part.replace(file)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from datamux.errors import check_choice, import_extra
 from datamux.tasks.columns import read_labels, read_tags, read_texts, read_words
 from datamux.tasks.examples import Examples, joined
-from datamux.tasks.files import SUFFIXES, TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_rows
+from datamux.tasks.files import TEXT_SUFFIXES, BadFile, Row, check_columns, read_lines, read_table, table_suffixes
 from datamux.tasks.labels import Labels, find_labels, find_tags
 
 Kind = Literal["sequence", "token", "text"]
@@ -75,7 +75,7 @@ def task_from_files(
         raise ValueError(f"a text is one column, a pair two; got {len(text)}: {', '.join(text)}")
     if token_level is None:
         first = next(iter(files.values()))
-        rows = read_rows(first)
+        rows = read_table(first)
         check_columns(first, rows[:1], [*text, *([label] if label else [])])
         token_level = isinstance(rows[0][text[0]], list)
     if token_level and len(text) > 1:
@@ -96,7 +96,7 @@ def load_split(task: Task, split: str, data_dir: str | Path | None = None) -> Ex
     file = find_file(task, split, data_dir)
     if task.kind == "text":
         return Examples(list(read_corpus(task, split, data_dir)))
-    rows = read_rows(file) if file is not None else _from_hub(task, split)
+    rows = read_table(file) if file is not None else _from_hub(task, split)
     return _examples(task, rows, file or Path(f"{'/'.join(task.hub)} ({split})"))
 
 
@@ -112,7 +112,7 @@ def load_unlabelled(task: Task, file: Path) -> Examples:
             raise BadFile(file, f"a line is one text, and {task.name} has pairs: give a table with {task.text}")
         rows: list[Row] = [{task.text[0]: line} for line in read_lines(file)]
     else:
-        rows = read_rows(file)
+        rows = read_table(file)
     check_columns(file, rows, list(task.text))
     if task.kind == "token":
         return Examples(read_words(rows, task.text[0], file), source=file)
@@ -151,7 +151,7 @@ def find_file(task: Task, split: str, data_dir: str | Path | None = None) -> Pat
     if folder is None:
         return None
     base = Path(folder) / task.name
-    suffixes = TEXT_SUFFIXES if task.kind == "text" else SUFFIXES
+    suffixes = TEXT_SUFFIXES if task.kind == "text" else table_suffixes()
     for suffix in suffixes:
         if (base / f"{split}{suffix}").exists():
             return base / f"{split}{suffix}"
@@ -191,7 +191,7 @@ def _load_from_hub(task: Task, split: str, **options: Any) -> Any:
     load_dataset = import_extra("datasets", "loading from the Hub needs", "train").load_dataset
     if not task.hub:
         raise NoSuchSplit(f"no {split} split of {task.name}")
-    file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else SUFFIXES)[0]}"
+    file = f"{task.name}/{split}{(TEXT_SUFFIXES if task.kind == 'text' else table_suffixes())[0]}"
     hub_split = task.hub_splits.get(split, split)
     try:
         try:

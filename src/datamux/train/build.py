@@ -8,16 +8,16 @@ import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, trainers
 from tokenizers.models import WordPiece
 from torch import Tensor
-from transformers import AutoModel, BertTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import BertTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.hub import MuxConfig
 from datamux.hub.encoders import new_encoder_config, set_dropout
-from datamux.hub.loading import load_config, load_model
-from datamux.hub.multiplex import MODEL_CLASSES, multiplex
+from datamux.hub.loading import load_config, load_encoder, load_model
+from datamux.hub.models import MODEL_CLASSES
+from datamux.hub.multiplex import multiplex
 from datamux.inference.runtime import bf16_is_quick
 from datamux.tasks.labels import Labels
 from datamux.train.recipe import ModelSettings, RunSettings
-from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
 PARTS = ("multiplexer", "demultiplexer")
@@ -121,8 +121,7 @@ def _load_start(settings: ModelSettings) -> PreTrainedModel:
     if is_ours(load_config(settings.start)):
         return load_model(settings.start)
     changes = {"num_hidden_layers": settings.keep_layers} if settings.keep_layers else {}
-    encoder: PreTrainedModel = AutoModel.from_pretrained(find_model(settings.start), dtype=torch.float32, **changes)
-    return encoder
+    return load_encoder(settings.start, **changes)
 
 
 def copy_weights(start: PreTrainedModel, model: PreTrainedModel, *, new_demultiplexer: bool = False) -> list[str]:

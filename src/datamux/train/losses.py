@@ -66,7 +66,17 @@ def some_columns(mask: Tensor, positions: int) -> Tensor:
 
 
 @dataclass
-class RetrievalObjective:
+class _Objective:
+    """What both stages may have: a weight for consistency, the places of twins, a teacher's targets, and metrics."""
+
+    consistency: float = 0.0
+    twins: Tensor | None = None
+    targets: dict[str, Tensor] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class RetrievalObjective(_Objective):
     """Stage one. `kind` "one", the paper's, asks about one random instance per position; "all" asks about every slot.
 
     Where the input was masked (it differs from the label), the word must come from context: masked-word prediction.
@@ -80,10 +90,6 @@ class RetrievalObjective:
     weight: float = 1.0
     match_words: float = 0.0
     match_sentences: float = 0.0
-    consistency: float = 0.0
-    twins: Tensor | None = None
-    targets: dict[str, Tensor] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
         ids, labels = inputs["input_ids"], inputs["labels"]
@@ -128,7 +134,7 @@ class RetrievalObjective:
 
 
 @dataclass
-class TaskObjective:
+class TaskObjective(_Objective):
     """Stage two: (1 - alpha) task + alpha retrieval, as in the paper, plus a teacher's logits and token states.
 
     `class_weights` (c) says how much a row of each label counts. With `consistency` the Trainer gives every row twice,
@@ -149,10 +155,6 @@ class TaskObjective:
     temperature: float = 2.0
     class_weights: Tensor | None = None
     extra_losses: dict[str, float] = field(default_factory=dict)
-    consistency: float = 0.0
-    twins: Tensor | None = None
-    targets: dict[str, Tensor] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
 
     def __call__(self, model: MuxPreTrainedModel, encoded: Encoded, inputs: Inputs, output: ModelOutput) -> Tensor:
         assert output.loss is not None

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from datamux.hub import MuxConfig
-from datamux.hub.loading import load_config, load_model, load_tokenizer
+from datamux.hub.loading import load_config, load_encoder, load_model, load_tokenizer
 from datamux.tasks.rows import Batch, Rows
 from datamux.train.data import cached
 
@@ -46,7 +46,7 @@ def split_sentences(lines: Iterable[str]) -> Iterator[str]:
                 yield sentence
 
 
-class TaughtSentences(Rows):
+class SentencesWithTeacher(Rows):
     """Sentences with what the teacher says about each of them: the words are the labels, as in the warm-up's chunks."""
 
     def __init__(self, ids: Sequence[Sequence[int]], *, pad_id: int, vectors: Tensor, states: Tensor) -> None:
@@ -77,7 +77,7 @@ class Directions:
         return (states.float() - self.mean) @ self.basis
 
 
-def taught_sentences(
+def sentences_with_teacher(
     texts: Iterable[str],
     teacher_name: str,
     tokenizer: PreTrainedTokenizerBase,
@@ -85,11 +85,11 @@ def taught_sentences(
     folder: Path,
     *,
     seed: int = 0,
-) -> TaughtSentences:
+) -> SentencesWithTeacher:
     """The sentences of `texts` in random order, with the teacher's answers; `folder` keeps these answers."""
     sentences = list(dict.fromkeys(texts))
     Random(seed).shuffle(sentences)
-    teacher = AutoModel.from_pretrained(teacher_name, dtype=torch.float32).eval().requires_grad_(False)
+    teacher = load_encoder(teacher_name).requires_grad_(False)
     theirs = load_tokenizer(teacher_name)
     about = sha256(f"{len(sentences)} {dim} {TOKEN_DIM} {teacher.config.name_or_path}".encode())
     about.update("\n".join(sentences[:: max(1, len(sentences) // 10_000)]).encode())
@@ -109,7 +109,9 @@ def taught_sentences(
         vectors.append(said["vectors"])
         states.append(said["states"])
     assert tokenizer.pad_token_id is not None
-    return TaughtSentences(ids, pad_id=tokenizer.pad_token_id, vectors=torch.cat(vectors), states=torch.cat(states))
+    return SentencesWithTeacher(
+        ids, pad_id=tokenizer.pad_token_id, vectors=torch.cat(vectors), states=torch.cat(states)
+    )
 
 
 def _save(what: dict[str, Tensor], file: Path) -> None:
@@ -184,7 +186,7 @@ def copy_word_vectors(model: Any, tokenizer: PreTrainedTokenizerBase, teacher_na
     teacher's word vectors vary most, at the size of the new model's own.
     """
     ours = isinstance(load_config(teacher_name), MuxConfig)
-    teacher = load_model(teacher_name) if ours else AutoModel.from_pretrained(teacher_name, dtype=torch.float32)
+    teacher = load_model(teacher_name) if ours else load_encoder(teacher_name)
     given = teacher.get_input_embeddings().weight
     own = model.get_input_embeddings().weight
     known = load_tokenizer(teacher_name).get_vocab()

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModel
 
-from datamux.hub.loading import load_tokenizer
+from datamux.hub.loading import load_encoder, load_tokenizer
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 
@@ -144,7 +143,7 @@ class SentenceVectors:
     """The mean of a pretrained encoder's states over the tokens of each text, of length one: (i d)."""
 
     def __init__(self, encoder: str) -> None:
-        self.model = AutoModel.from_pretrained(encoder, dtype=torch.float32).eval()
+        self.model = load_encoder(encoder)
         self.tokenizer = load_tokenizer(encoder)
 
     @torch.inference_mode()

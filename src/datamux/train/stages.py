@@ -13,14 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedTokenizerBase
 
 from datamux.evaluate.quality import score
 from datamux.evaluate.records import provenance
+from datamux.hub.loading import auto_classifier
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Chunks, Rows, encode_examples
@@ -40,7 +37,7 @@ from datamux.train.data import (
 from datamux.train.folder import check_same_run, forget_run, other_run, remember_run
 from datamux.train.losses import RetrievalObjective, TaskObjective, class_weights
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, first_group_size
-from datamux.train.sentences import copy_word_vectors, first_pieces, split_sentences, taught_sentences
+from datamux.train.sentences import copy_word_vectors, first_pieces, sentences_with_teacher, split_sentences
 from datamux.train.teachers import check_label_order, check_teacher, load_teacher, order_of, teach, with_teacher
 from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
 from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
@@ -48,7 +45,7 @@ from datamux.zoo import find_model
 
 PLAIN_ROWS = 64  # in a step of fine-tuning without mixing
 HEADS = {"sequence": "sequence-classification", "token": "token-classification"}
-CLASSIFIERS = {"sequence": AutoModelForSequenceClassification, "token": AutoModelForTokenClassification}
+CLASSIFIERS = {"sequence": auto_classifier(tags=False), "token": auto_classifier(tags=True)}
 
 
 def as_plain(recipe: Recipe) -> Recipe:
@@ -213,7 +210,7 @@ def _taught(recipe: Recipe, corpora: Sequence[Task], tokenizer: PreTrainedTokeni
     read = (split_sentences(corpus_lines([corpus], "train", data_dir)) for corpus in corpora)
     texts = chain.from_iterable(first_pieces(sentences, tokenizer, share) for sentences in read)
     teacher, dim = find_model(recipe.warmup.teacher), recipe.model.hidden
-    return taught_sentences(texts, teacher, tokenizer, dim, cache_folder(), seed=recipe.run.seed)
+    return sentences_with_teacher(texts, teacher, tokenizer, dim, cache_folder(), seed=recipe.run.seed)
 
 
 def train_task(

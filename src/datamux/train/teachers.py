@@ -19,7 +19,14 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from datamux.demultiplexers.base import mean_over_own_tokens
 from datamux.hub.frozen import plain_inputs
-from datamux.hub.loading import is_made_for, label_names, load_config, load_model, load_tokenizer
+from datamux.hub.loading import (
+    is_made_for,
+    label_names,
+    load_classifier_with,
+    load_config,
+    load_model,
+    load_tokenizer,
+)
 from datamux.hub.models import MuxPreTrainedModel
 from datamux.reads import Reads
 from datamux.tasks.examples import Examples
@@ -28,7 +35,6 @@ from datamux.tasks.rows import IGNORED, Rows, encode_examples
 from datamux.train.build import in_bf16, is_ours
 from datamux.train.data import cached
 from datamux.train.recipe import Recipe, TaskSettings
-from datamux.zoo import find_model
 
 logger = logging.getLogger(__name__)
 NEEDS_STATES = ("contrastive",)  # the extra losses that compare with the teacher's states
@@ -133,9 +139,7 @@ def load_teacher(name: str, auto: Any, labels: Labels | None = None) -> PreTrain
     if not name:
         return None
     config = load_config(name) if labels is None else check_teacher(name, auto, labels)
-    teacher: PreTrainedModel = (
-        load_model(name) if is_ours(config) else auto.from_pretrained(find_model(name), dtype=torch.float32)
-    )
+    teacher = load_model(name) if is_ours(config) else load_classifier_with(auto, name)
     if labels is not None and (known := label_names(config)) != labels.names:
         pairs = zip(order_of(config, labels)[:20], labels.names, strict=False)
         matches = ", ".join(f"{known[number]} = {label}" for number, label in pairs)

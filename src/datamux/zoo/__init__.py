@@ -33,17 +33,18 @@ def shipped_folder(name: str) -> Path:
 def find_model(name: str | Path) -> str:
     """The folder of a shipped or installed model, which may also be named as on the Hub; other names unchanged.
 
-    A model in the working directory comes first.
+    A model in the working directory comes first. A slash at the end, which a shell adds to a folder, is left out.
     """
+    name = str(name).rstrip("/") or str(name)
     is_local = (Path(name) / "config.json").exists()
     on_the_hub = {hub_name: short for short, (_, _, hub_name) in INSTALLABLE.items()}
-    short = on_the_hub.get(str(name), str(name))
+    short = on_the_hub.get(name, name)
     if not is_local and short in INSTALLABLE:
         return _installed_or_on_the_hub(short)
-    about = (shipped_folder(str(name)) / file for file in ("card.json", "encoder.json"))
-    if not is_local and "/" not in str(name) and any(file.exists() for file in about):
-        return str(shipped_folder(str(name)))
-    return str(name)
+    about = (shipped_folder(name) / file for file in ("card.json", "encoder.json"))
+    if not is_local and "/" not in name and any(file.exists() for file in about):
+        return str(shipped_folder(name))
+    return name
 
 
 def _installed_or_on_the_hub(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from datamux.audit.advice import advice_of, headline_of
 from datamux.reproduce.records import Groups
 from datamux.reproduce.tables import paragraphs, table
 
@@ -10,8 +11,8 @@ def audit_section(groups: Groups) -> list[str]:
     """The headline and the advice of every audit, and its numbers."""
     lines = paragraphs("## Audits of the models in the package")
     for name, (record, *_) in groups.items():
-        lines += paragraphs(f"### {name}", record["headline"])
-        lines += [*(f"- {sentence}" for sentence in record["advice"]), ""]
+        lines += paragraphs(f"### {name}", headline_of(record["results"]))
+        lines += [*(f"- {sentence}" for sentence in advice_of(record["results"])), ""]
         steady = [row for row in record["results"] if row["part"] == "consistency"]
         slots = {row["group_size"]: row for row in record["results"] if row["part"] == "position"}
         cells = []

@@ -36,7 +36,7 @@ def pca() -> Verdict:
     found = {row["series"]: row["value"] for row in record["rows"]}
     wrong, right = found.get("as_published"), next(v for s, v in found.items() if s != "as_published")
     word: Word = "holds" if abs(right - 86.54) < 0.5 else "does not hold"
-    return Verdict(word, f"{right:.1f}%; about a wrong mean it would be {wrong:.1f}%.")
+    return Verdict(word, f"{right:.1f}%. The paper's {wrong:.1f}% comes from subtracting the wrong mean.")
 
 
 @rule

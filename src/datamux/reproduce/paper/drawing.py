@@ -16,8 +16,8 @@ MARKS = "osD^vP*X<>h"
 
 def draw_paper_figure(figure: PaperFigure, file: Path) -> None:
     """Draw what there are records of."""
-    if figure.name == "anchors":
-        return _draw_anchors(figure, file)
+    if figure.draw is not None:
+        return figure.draw(figure, file)
     rows = figure.rows()
     if not rows:
         raise FileNotFoundError(f"no record is committed of {figure.name}; run it: datamux reproduce {figure.name}")
@@ -63,7 +63,7 @@ def _draw_panel(axes: Any, rows: Sequence[Row], names: Sequence[str], x: str) ->
     axes.grid(alpha=0.3)
 
 
-def _draw_anchors(figure: PaperFigure, file: Path) -> None:
+def draw_anchors(figure: PaperFigure, file: Path) -> None:
     """One cloud per model: every colour is one text, every dot one set of neighbours."""
     records = [record for name in figure.experiments for record in recorded(EXPERIMENTS[name])]
     if not records:

@@ -6,6 +6,7 @@ seeds, if a figure does not say otherwise.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -38,6 +39,7 @@ class PaperFigure:
     experiments: tuple[str, ...]
     rows: Callable[[], list[Row]]
     x: str = "texts per pass (N)"
+    draw: Callable[["PaperFigure", Path], None] | None = None  # None: one panel per metric, one line per series
 
     @property
     def records(self) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.catalogue.mini import SIZES
+from datamux.reproduce.paper.drawing import draw_anchors
 from datamux.reproduce.paper.figure import PaperFigure, Row, row, spread_of
 from datamux.reproduce.paper.text_figures import INDEXED_PAPER, PAPER
 from datamux.reproduce.records import recorded
@@ -103,6 +104,7 @@ MEASURED_FIGURES: tuple[PaperFigure, ...] = (
         "The same texts among different neighbours, after PCA and t-SNE",
         tuple(ANCHORS.values()),
         lambda: recorded_rows(*ANCHORS.values()),
+        draw=draw_anchors,
     ),
     PaperFigure(
         "indices",

@@ -41,23 +41,27 @@ SCALE = (
 
 def claims_page() -> str:
     """What of the paper holds here: one sentence, one picture, and one line per claim."""
-    verdicts = {claim.name: claim.verdict for claim in CLAIMS}
-    words = [verdicts[claim.name].word for claim in CLAIMS if claim.part != "cost"]
+    words = [claim.verdict.word for claim in CLAIMS if claim.part != "cost"]
     lines = paragraphs("# What of the paper holds", counted(words))
     shown = PAPER_FIGURES[SUMMARY]
     if shown.rows():
         lines += paragraphs(f"![{shown.title}](paper-{SUMMARY}.png)")
     lines += paragraphs(SCALE, GENERATED)
     for part, title in PARTS.items():
-        rows = []
-        for claim in CLAIMS:
-            if claim.part == part:
-                verdict = verdicts[claim.name]
-                rows.append([claim.statement, claim.where, f"**{verdict.word}**", verdict.because])
-        said = "the question" if part == "cost" else "the paper says"
-        lines += [f"## {title}", "", *table([said, "where", "here", "because"], rows), ""]
+        lines += [f"## {title}", "", *claims_table(part), ""]
         lines += paragraphs(f"More: {ELSEWHERE.get(part, f'[{title}](paper-{part}.md)')}.")
     return "\n".join(lines)
+
+
+def claims_table(part: str) -> list[str]:
+    """One line per claim of a part of the paper, with its verdict."""
+    rows = []
+    for claim in CLAIMS:
+        if claim.part == part:
+            verdict = claim.verdict
+            rows.append([claim.statement, claim.where, f"**{verdict.word}**", verdict.because])
+    said = "the question" if part == "cost" else "the paper says"
+    return table([said, "where", "here", "because"], rows)
 
 
 def counted(words: Sequence[str]) -> str:
@@ -167,9 +171,9 @@ def _trust() -> list[str]:
     machine, (least, most) = fitted()
     found = measured()
     texts = [
-        "It counts operations and bytes of each part from the shapes (`reproduce/paper/cost_model.py`). Of a CPU, one "
-        f"number is fitted to {len(found)} ratios: operations per byte of memory. The records do not identify it: any "
-        f"value from {least:g} to {most:g} explains them equally well."
+        "It counts operations and bytes of each part from the shapes (`reproduce/paper/cost_model.py`). For CPUs, "
+        f"one number is fitted to {len(found)} measured ratios: operations per byte of memory. The records do not "
+        f"identify it: any value from {least:g} to {most:g} explains them equally well."
     ]
     mixing, widths = [m for m in found if m.k], [m for m in found if not m.k]
     for what, some in {

@@ -14,7 +14,7 @@ from datamux.reproduce.paper.figure import PaperFigure, Point, of_points
 
 PUBLISHED, PAPER, OURS = "Hadamard, as published", "Hadamard, as the paper says", "ours, one checkpoint"
 ORTHO, PLAIN, OUR_PLAIN = "Ortho, as the paper says", "plain", "plain, our head"
-COLD = "Hadamard, no warm-up"
+NO_WARMUP = "Hadamard, no warm-up"
 LARGER, LARGER_PLAIN = "ours, 4L/256H", "plain, 4L/256H"
 # The models of 4L/256H learned from fewer rows of QQP and MNLI, and on MNLI other rows scored them.
 LARGER_TASKS = ("sst2", "conll2003", "qnli")
@@ -94,7 +94,7 @@ def _warmup_points() -> Iterator[Point]:
     for task in ABLATED:
         for n in SIZES:
             yield Point(PAPER, n, METRICS[task], f"mini-{task}/hadamard-index-n{n}")
-            yield Point(COLD, n, METRICS[task], f"mini-{task}/hadamard-index-n{n}-no-warmup")
+            yield Point(NO_WARMUP, n, METRICS[task], f"mini-{task}/hadamard-index-n{n}-no-warmup")
 
 
 def _equal_cost_points() -> Iterator[Point]:

@@ -161,10 +161,10 @@ def warmup_needed() -> Verdict:
     judged, parts = [], []
     for task in ABLATED:
         metric = text.METRICS[task]
-        warm, cold = (mini("warm-up", metric, series) for series in (text.PAPER, text.COLD))
-        learned = [n for n in SIZES if warm[n] >= GUESSING[task] + SAYS]
-        judged += [(cold[n] < GUESSING[task] + SAYS, cold[n] < warm[n] - TASK_NOISE) for n in learned]
-        parts.append(f"{metric} without it: {listed(cold)}; with it: {listed(warm)}")
+        with_it, without = (mini("warm-up", metric, series) for series in (text.PAPER, text.NO_WARMUP))
+        learned = [n for n in SIZES if with_it[n] >= GUESSING[task] + SAYS]
+        judged += [(without[n] < GUESSING[task] + SAYS, without[n] < with_it[n] - TASK_NOISE) for n in learned]
+        parts.append(f"{metric} without it: {listed(without)}; with it: {listed(with_it)}")
     because = f"{'. '.join(parts)}.{_in_our_training()}"
     if not judged:
         return Verdict("cannot be tested here", f"With the warm-up, too, the tasks are guessed. {because}")
@@ -179,10 +179,10 @@ def _in_our_training() -> str:
     ablation = records_of("task-ablation")
     if not {"as-is", "no-warmup"} <= ablation.keys():
         return ""
-    warm, cold = (100 * ablation[name][0]["results"][-1]["score"] for name in ("as-is", "no-warmup"))
+    with_it, without = (100 * ablation[name][0]["results"][-1]["score"] for name in ("as-is", "no-warmup"))
     return (
         f" In our training (group sizes that grow, mean over tokens, a teacher), SST-2 with 20 texts per pass after "
-        f"600 steps has {cold:.1f}% without it and {warm:.1f}% with it."
+        f"600 steps has {without:.1f}% without it and {with_it:.1f}% with it."
     )
 
 
