@@ -191,10 +191,8 @@ def test_given_passes_are_counted_by_tenant() -> None:
     assert given.drop_gone()
     assert not given.drop_gone()
     assert (len(given), given.texts) == (7, {"a": 3, "b": 4})
-    turns = []
-    while (one := given.take()) is not None:
-        turns.append((one.items[0].tenant, len(one.items)))
-    assert turns == [("a", 2), ("b", 4), ("a", 1)]
+    assert given.tenants() == ["a", "b"]
+    assert [len(given.take(tenant).items) for tenant in "aba"] == [2, 4, 1]
     assert (len(given), given.texts) == (0, {})
 
 

@@ -41,8 +41,8 @@ class Passes:
         self._group_number = 0
         self._pass_number = 0
 
-    async def run(self, groups: list[Group], gear: Gear, reason: str) -> None:
-        """One pass, and what follows if it fails. Afterwards every caller is answered or told."""
+    async def run(self, groups: list[Group], gear: Gear, reason: str) -> bool:
+        """One pass, and what follows if it fails. Afterwards every caller is answered or told; whether it went well."""
         items = [item for group in groups for item in group]
         outcome, seconds = await self._reported(groups, gear, reason)
         rate = len(items) / max(seconds, 1e-6)
@@ -50,6 +50,7 @@ class Passes:
         if outcome == "failed":
             await self._one_by_one(items)
         await self._until_it_ends()
+        return outcome == "ok"
 
     async def _one_by_one(self, items: Sequence[Item]) -> None:
         """After a failed pass: each of its texts once more, by itself. Only those that fail again are failed."""
