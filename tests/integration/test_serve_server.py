@@ -150,6 +150,27 @@ def test_our_client_sends_its_key(classifier, tmp_path, online):
         assert InferenceClient(model=f"{url}/predict", token=key).text_classification("good film")
 
 
+def test_the_first_key_protects_a_server_that_runs_already(classifier, tmp_path, monkeypatch):
+    file = tmp_path / "config" / "keys.json"
+    monkeypatch.setattr("datamux.serve.service.KEYS_FILE", file)
+    service = make_service(classifier, no_keys=False, metrics_key="operator")
+    with running(service) as url, running(make_service(classifier, no_keys=True)) as never:
+        assert healthy(url)
+        assert requests.get(f"{url}/info", timeout=10).json()["tenants"] == "one per connection"
+        assert requests.get(f"{url}/metrics", timeout=10).status_code == 200
+        key = KeyFile(file).add("anna")
+        began = time.monotonic()
+        _until(lambda: requests.get(f"{url}/info", timeout=10).status_code == 401)
+        assert time.monotonic() - began < 2.0
+        assert requests.post(f"{url}/predict", json={"inputs": "good film"}, timeout=10).status_code == 401
+        mine = {"x-api-key": key}
+        assert requests.post(f"{url}/predict", json={"inputs": "good"}, headers=mine, timeout=10).status_code == 200
+        assert requests.get(f"{url}/info", headers=mine, timeout=10).json()["tenants"] == "one per key"
+        assert requests.get(f"{url}/metrics", headers=mine, timeout=10).status_code == 403
+        assert requests.get(f"{url}/health", timeout=10).status_code == 200
+        assert healthy(never), "with --no-keys it never asks"
+
+
 class Busy(BaseHTTPRequestHandler):
     """Refuses the first requests, each in another way, then answers."""
 

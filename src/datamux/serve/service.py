@@ -69,9 +69,14 @@ class Service:
             rows = [row for row, _ in self.engine.tokenise(["A text to warm up with."] * gear.group_size)]
             self.engine.answer([rows], gear)
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether clients need a key at the moment."""
+        return self.keys is not None and self.keys.needed
+
     def tenant_of(self, request: Request) -> str:
         """Whose request this is. Texts of two tenants are never mixed."""
-        if self.keys is not None:
+        if self.keys is not None and self.keys.needed:
             tenant = self.keys.tenant(secret_of(request))
             if tenant is None:
                 raise Problem(
@@ -88,7 +93,7 @@ class Service:
     def check_metrics(self, tenant: str) -> None:
         """Metrics name all tenants, so the operator may keep them for one key."""
         reader = self.settings.metrics_key
-        if self.keys is not None and reader is not None and tenant != f"{KEY} {reader}":
+        if self.needs_key and reader is not None and tenant != f"{KEY} {reader}":
             raise Problem(403, "this key may not read metrics; ask the operator for the one that may")
 
     def info(self) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class Service:
             "neighbours": NEIGHBOURS,
             "audit": self.card.get("audit"),
             "tenants": "one per key"
-            if self.keys
+            if self.needs_key
             else "all are one"
             if self.settings.single_tenant
             else "one per connection",
@@ -234,7 +239,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def keys_of(settings: Settings) -> KeyFile | None:
-    """The keys that clients must have; None if there is no file of keys. An empty file lets nobody in."""
+    """The file of keys, which need not exist yet; None if the operator wants none. An empty file lets nobody in."""
     if settings.no_keys:
         return None
     file = KeyFile(Path(settings.keys) if settings.keys else KEYS_FILE)
@@ -242,8 +247,6 @@ def keys_of(settings: Settings) -> KeyFile | None:
         raise ValueError(
             f"no such file of keys: {file.file}; make one with `datamux serve keys add NAME --keys {settings.keys}`"
         )
-    if not file.file.exists():
-        return None
     file.all()  # says so at once if the file cannot be read
     return file
 

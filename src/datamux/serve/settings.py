@@ -44,7 +44,7 @@ class Settings:
     deterministic: bool = option(False, "Never mix texts, so that no answer depends on other texts.")
     fill: str = option("nothing", "What empty slots hold: nothing, or repeat (the group's own texts, averaged).")
     single_tenant: bool = option(False, "Without keys, treat all connections as one tenant, whose texts may be mixed.")
-    keys: str | None = option(None, f"File of API keys. Default: {KEYS_FILE}, if it exists.")
+    keys: str | None = option(None, f"File of API keys. Default: {KEYS_FILE}, once it exists.")
     metrics_key: str | None = option(
         None, "With keys, name of the only one that may read /metrics, which name all tenants. Default: any key."
     )
