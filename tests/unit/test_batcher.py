@@ -157,6 +157,20 @@ def test_texts_of_a_client_that_has_gone_are_dropped_and_counted() -> None:
     assert seen.drops == {("a", "client left"): 2}
 
 
+def test_only_texts_whose_callers_still_waited_count_as_answered() -> None:
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        leaves = asyncio.ensure_future(batcher.submit("a", ["a:gone", "a:too"]))
+        stays = asyncio.ensure_future(batcher.submit("b", ["b:stays"]))
+        await asyncio.sleep(LIMITS.max_wait + 0.001)  # the pass runs
+        leaves.cancel()
+        await stays
+
+    fake, seen = play(scenario)
+    assert len(fake.passes) == 1
+    assert [report.answered for report in seen.reports] == [{"b": 1}]
+    assert seen.drops == {("a", "client left"): 2}
+
+
 def test_texts_of_a_request_that_has_failed_share_no_group_with_the_next_one() -> None:
     async def scenario(batcher: Batcher, fake: Fake) -> None:
         failing = asyncio.ensure_future(

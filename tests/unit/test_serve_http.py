@@ -150,7 +150,10 @@ def test_long_texts_are_cut_and_told_or_refused(client):
     assert answer.headers["x-datamux-cut"] == "1"
     refused = client.post("/predict", json={"inputs": long, "truncate": False})
     assert (refused.status_code, refused.json()["error_type"]) == (422, "Validation")
-    assert "more than 50 tokens" in refused.json()["error"]
+    assert "this text has more than 50 tokens" in refused.json()["error"]
+    many = [[TEXT]] * 300 + [[long]] + [[TEXT]]  # more than are tokenised together
+    refused = client.post("/predict", json={"inputs": many, "truncate": False})
+    assert "text 301 of 302 has more than 50 tokens" in refused.json()["error"]
 
 
 def test_every_answer_says_how_it_came_about(client):
@@ -256,6 +259,12 @@ def test_a_text_that_the_model_fails_on_gives_500_and_no_details(naming):
         {"error": "the model failed on this text", "error_type": "Backend"},
     )
     assert client.post("/predict", json={"inputs": "good 2"}).json()[0]["score"] == 2
+
+
+def test_the_error_of_a_batch_says_which_text_was_bad(naming):
+    client, _, _ = naming
+    answer = client.post("/predict", json={"inputs": [["a 1"], ["b 2"], ["poison 3"], ["c 4"]]})
+    assert (answer.status_code, answer.json()["error"]) == (500, "the model failed on text 3 of 4")
 
 
 def test_a_failing_pass_is_tried_again_and_nobody_notices(naming):
@@ -583,6 +592,7 @@ def test_a_client_that_leaves_is_dropped_and_counted(classifier):
 
     assert asyncio.run(scene()) == [499, 200]
     assert [texts for texts, _ in engine.groups] == [["first 1"]]
+    assert b'datamux_texts_total{gear="mux-1",tenant="everyone"} 1.0' in service.metrics.text()
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 1.0' in service.metrics.text()
 
 
@@ -620,6 +630,7 @@ def test_the_playgrounds_work_is_dropped_when_its_client_leaves(classifier):
     assert sent[0]["status"] == 499
     assert len(engine.groups) <= service.batcher.limits.max_groups  # the pass that ran when the client left
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 200.0' in service.metrics.text()
+    assert b"datamux_texts_total{" not in service.metrics.text(), "the pass ran, but nobody got its answers"
 
 
 def test_openapi_describes_requests_with_examples_that_work(client):

@@ -145,11 +145,12 @@ class Batcher:
         texts: Sequence[Any],
         *,
         alone: bool = False,
-        check: Callable[[Rows], None] | None = None,
+        check: Callable[[Rows, int, int], None] | None = None,
     ) -> Answers:
         """Answers in the order of `texts`. `alone`: none of them shares a group with any other text.
 
-        `check` is given rows before they are queued, and raises what is wrong with them.
+        `check` is given rows before they are queued, how many texts come before them, and how many there are in all; it
+        raises what is wrong with them.
         """
 
         async def feed(ticket: Ticket, answers: Answers) -> None:
@@ -157,7 +158,7 @@ class Batcher:
             for part in parts_of(texts):
                 rows = await self._tokenise(tenant, part, answers)
                 if check is not None:
-                    check(rows)
+                    check(rows, place, len(texts))
                 await self._room(tenant)
                 if ticket.gone:
                     return  # an earlier text failed

@@ -1,7 +1,8 @@
 """What the batcher needs (an engine, limits) and whom it tells what happens (an observer)."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from datamux.serve.gears import Gear
@@ -46,6 +47,7 @@ class PassReport:
     seconds: float
     failed: bool
     hung: bool = False  # it took longer than `pass_timeout`
+    answered: Counter[str] = field(default_factory=Counter)  # of each tenant, texts whose callers still waited
 
 
 class Observer(Protocol):

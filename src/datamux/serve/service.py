@@ -1,6 +1,7 @@
 """What a server holds: the model, its gears, the batcher, keys and metrics. Knows requests only by their tenant."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +158,8 @@ def load_service(name: str, settings: Settings) -> Service:
     gears = tuned_gears(folder, settings)
     predictors = load_gears(folder, gears, predictor, settings) if gears else None
     card = read_card(name)
-    return Service(predictor, name=Path(name).name, card=card, settings=settings, gears=gears, predictors=predictors)
+    shown = Path(os.path.abspath(name)).name or name  # also of "." and ".."
+    return Service(predictor, name=shown, card=card, settings=settings, gears=gears, predictors=predictors)
 
 
 def read_card(name: str) -> Card:
