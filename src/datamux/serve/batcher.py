@@ -24,7 +24,7 @@ from datamux.serve.queues import Item
 from datamux.serve.refusals import BadInput, Overloaded, PassFailed, Refused, TimedOut, Unavailable
 from datamux.serve.threads import SHUT_DOWN, TOKENISING, Run, Threads
 from datamux.serve.tickets import Answered, Answers, Ticket
-from datamux.serve.tokenising import Joined, Rows, letters_of, parts_of
+from datamux.serve.tokenising import Joined, Rows, letters_of, parts_of, time_for
 
 __all__ = [
     "Answered",
@@ -237,8 +237,9 @@ class Batcher:
         return answers
 
     async def _fed_and_answered(self, ticket: Ticket, answers: Answers, feed: Feed) -> None:
+        seconds = time_for(len(ticket.answers), self.limits.timeout)
         try:
-            async with asyncio.timeout(self.limits.timeout) as time:
+            async with asyncio.timeout(seconds) as time:
 
                 def stop_feeding() -> None:
                     if not time.expired():
@@ -249,7 +250,7 @@ class Batcher:
                 ticket.on_failure = None
                 await ticket.future
         except TimeoutError as error:
-            raise ticket.failure or TimedOut(f"not answered within {self.limits.timeout:g} seconds") from error
+            raise ticket.failure or TimedOut(f"not answered within {seconds:g} seconds") from error
 
     def _admit(self, tenant: str) -> None:
         problem: Refused | None = None

@@ -30,7 +30,7 @@ class Limits:
     max_queue: int = 8192  # texts that wait, of all tenants
     max_tenant_queue: int = 4096  # texts that wait, of one tenant
     max_letters: int = 64_000_000  # characters of all requests that are not finished
-    timeout: float = 60.0  # of one request
+    timeout: float = 60.0  # of one request, for every 256 of its texts
     pass_timeout: float = 30.0  # of one pass
 
 
