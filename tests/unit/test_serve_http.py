@@ -188,7 +188,7 @@ BAD = [
     ("/predict", b'{"inputs": [["a"], "b"]}', "Validation"),
     ("/predict", b'{"inputs": "a", "raw_scores": "true"}', "Validation"),
     ("/predict", b'{"inputs": "a", "top_k": 0}', "Validation"),
-    ("/predict", b'{"inputs": "a", "parameters": {"aggregation_strategy": "none"}}', "Validation"),
+    ("/predict", b'{"inputs": "a", "parameters": {"aggregation_strategy": "other"}}', "Validation"),
     ("/predict", b'{"inputs": [' + b"7," * 10_000 + b"7]}", "Validation"),
     ("/classify", b'{"input": {"text": "a"}}', "Validation"),
     ("/tag", b'{"inputs": [[1]]}', "Validation"),
@@ -483,7 +483,8 @@ def test_the_gear_shifts_up_under_load_and_down_again(classifier):
 
 def test_max_drop_bounds_the_gears_and_info_tells_them(classifier):
     card = {"what": "Good?", "metric": "accuracy", "scores": {"1": 0.8, "2": 0.795, "4": 0.7},
-            "speed": {"2": {"texts_per_second": 20.0, "ratio": 1.9}}, "flips": {"2": 0.03}}  # fmt: skip
+            "speed": {"2": {"texts_per_second": 20.0, "ratio": 1.9}}, "flips": {"2": 0.03},
+            "audit": "3% flip.", "audit_figures": {"share_that_flips": 0.03}}  # fmt: skip
     engine = NamingEngine()
     with TestClient(create_app(make_service(classifier, engine, card, max_drop=1.0, max_groups=2))) as client:
         client.post("/predict", json={"inputs": [[f"a {number}"] for number in range(40)]})
@@ -493,7 +494,10 @@ def test_max_drop_bounds_the_gears_and_info_tells_them(classifier):
     told = [(g["group_size"], g["drop_in_points"], g["texts_per_second"], g["times_plain"]) for g in info["gears"]]
     assert told == [(1, 0.0, None, None), (2, 0.5, 20.0, 1.9)]
     assert [gear["share_that_flips"] for gear in info["gears"]] == [0.0, 0.03]
+    assert (info["audit"], info["audit_figures"]) == ("3% flip.", {"share_that_flips": 0.03})
     assert "never holds texts of two tenants" in info["neighbours"]
+    for field in ("share_that_flips", "audit_figures"):
+        assert field in info["neighbours"]
     assert info["limits"]["max_body_bytes"] == 2_000_000
 
 
