@@ -28,8 +28,9 @@ USUAL_SIZES = (1, 2, 5, 10, 20, 40, 80)
 KEY, CONNECTION, EVERYONE = "key", "connection", "everyone"  # how the name of a tenant begins
 NEIGHBOURS = (
     "Texts of one group are mixed, so a neighbour can change an answer: scores move, and labels may flip, more of them "
-    "the larger the group. How often this happened with this model is told under audit, if it was measured. A group "
-    "never holds texts of two tenants. Send mux: false for an answer that depends on no other text."
+    "the larger the group. share_that_flips of each gear says how many labels differed when only the neighbours had "
+    "changed, and audit (its numbers: audit_figures) what chosen neighbours can do, if it was measured. A group never "
+    "holds texts of two tenants. Send mux: false for an answer that depends on no other text."
 )
 
 
@@ -116,6 +117,7 @@ class Service:
             "fill": self.settings.fill,
             "neighbours": NEIGHBOURS,
             "audit": self.card.get("audit"),
+            "audit_figures": self.card.get("audit_figures"),
             "tenants": "one per key"
             if self.needs_key
             else "all are one"
