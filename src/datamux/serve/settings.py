@@ -55,7 +55,9 @@ class Settings:
     max_batch_tokens: int = option(4096, "Positions in one pass, at most: groups times the longest text.")
     max_queue: int = option(8192, "Texts that may wait. When there are more, requests get status 429.")
     max_tenant_queue: int = option(4096, "Texts of one tenant that may wait.")
-    timeout_ms: float = option(60_000.0, "A request gets status 504 if it takes longer; for every 256 texts, so much.")
+    timeout_ms: float = option(
+        60_000.0, "Time for a request, for every 256 texts that it has; one that takes longer gets status 504."
+    )
     pass_timeout_ms: float = option(30_000.0, "A pass that takes longer fails its requests and turns /health red.")
     max_queue_characters: int = option(
         64_000_000, "Characters that unanswered requests may have, in all; one tenant has the same share as of texts."
