@@ -58,7 +58,7 @@ class WallClock:
 
     def _requests(self) -> tuple[float, int]:
         """Seconds that all requests so far took inside the server, and how many there were."""
-        found = [buckets for (table, _), buckets in self._metrics.histograms.items() if table is REQUEST_SECONDS]
+        found = [buckets for (table, _), buckets in list(self._metrics.histograms.items()) if table is REQUEST_SECONDS]
         return sum(one.total for one in found), sum(sum(one.counts) for one in found)
 
     def measured(self, users: int, requests_per_second: float) -> dict[str, Any]:
