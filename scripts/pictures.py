@@ -1,14 +1,22 @@
 """Draw the pictures of the docs as SVG.
 
 `--check` writes nothing and fails if a picture is out of date. Each picture has a light background of its own, so it
-looks the same on a light and on a dark page.
+looks the same on a light and on a dark page. The screenshot of the playground is only checked here, by the mark that
+`playground_picture.py` puts into it: to take it again needs a browser.
 """
 
+import json
 import sys
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "pictures"
+MODEL = ROOT / "src" / "datamux" / "zoo" / "sentiment"
+SCREENSHOT, MARK = FOLDER / "playground.png", "model"
 COLOURS = ("#d55e00", "#0072b2", "#009e73")  # one per slot; colour-blind readers can tell them apart
 INK, GREY, PAPER = "#1f2430", "#6b7280", "#fbfbf9"
 
@@ -165,6 +173,13 @@ def mux_layer() -> Picture:
 PICTURES = {"mixing": mixing, "groups": groups, "padding": padding, "mux-layer": mux_layer}
 
 
+def shown_model() -> str:
+    """A mark of what the screenshot of the playground shows: the model's weights, and its numbers."""
+    card = json.loads((MODEL / "card.json").read_text(encoding="utf-8"))
+    numbers = json.dumps([card[name] for name in ("scores", "speed", "flips")], sort_keys=True)
+    return sha256((MODEL / "model.safetensors").read_bytes() + numbers.encode()).hexdigest()[:16]
+
+
 def main() -> None:
     stale = []
     for name, draw in PICTURES.items():
@@ -175,6 +190,9 @@ def main() -> None:
                 file.write_text(new, encoding="utf-8")
     if stale and "--check" in sys.argv:
         sys.exit(f"out of date: {', '.join(stale)}; run `make docs`")
+    with Image.open(SCREENSHOT) as picture:
+        if picture.info.get(MARK) != shown_model():
+            sys.exit(f"{SCREENSHOT.name} shows an older model; run scripts/playground_picture.py, which needs chromium")
 
 
 if __name__ == "__main__":

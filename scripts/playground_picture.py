@@ -1,21 +1,22 @@
 """Take the picture of the playground for the docs: the real page, in a real Chromium, with a real server behind it.
 
-Needs Debian's `chromium`. It is not part of `make docs`, because two machines draw letters differently.
+Needs Debian's `chromium`. It is not part of `make docs`, because two machines draw letters differently; but that
+command notices when the picture shows an older model.
 """
 
 import shutil
 import sys
 import threading
-from pathlib import Path
 
+from pictures import MARK, SCREENSHOT, shown_model
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page, sync_playwright
 
 from datamux.serve.app import make_server
 from datamux.serve.service import load_service
 from datamux.serve.settings import Settings
 
-FILE = Path(__file__).parents[1] / "docs" / "pictures" / "playground.png"
 SIZE = {"width": 1280, "height": 900}
 MOST_SHUFFLES = 30
 
@@ -55,10 +56,13 @@ def main() -> None:
         page = browser.new_page(viewport=SIZE, color_scheme="light", device_scale_factor=1.25)
         page.goto(start_server())
         show_a_change(page)
-        page.screenshot(path=FILE)
+        page.screenshot(path=SCREENSHOT)
         browser.close()
-    Image.open(FILE).convert("RGB").quantize(256).save(FILE, optimize=True)  # a third of the size, and looks the same
-    print(f"{FILE.name}: {FILE.stat().st_size / 1000:.0f} kB")
+    info = PngInfo()
+    info.add_text(MARK, shown_model())  # so that `pictures.py --check` notices when it is out of date
+    small = Image.open(SCREENSHOT).convert("RGB").quantize(256)  # a third of the size, and looks the same
+    small.save(SCREENSHOT, optimize=True, pnginfo=info)
+    print(f"{SCREENSHOT.name}: {SCREENSHOT.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

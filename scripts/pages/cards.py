@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from datamux.audit.advice import headline_of
+from datamux.audit import advice
 from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
 from datamux.reproduce.records import committed, has_record
 from datamux.reproduce.tables import table
@@ -126,8 +126,27 @@ def make_card(name: str, parameters: int) -> dict[str, Any]:
         "unlabelled": Path(record["recipe"]["task"].get("unlabelled", "")).name,
         "data": [LICENCES[record["task"]], LICENCES[record["recipe"]["warmup"]["corpus"]]],
     }
-    audit = {"audit": headline_of(committed(f"audit/{name}")["results"])} if audited(name) else {}
-    return card | audit | about_speed(name)
+    return card | (about_audit(committed(f"audit/{name}")) if audited(name) else {}) | about_speed(name)
+
+
+def about_audit(record: dict[str, Any]) -> dict[str, Any]:
+    """What neighbours can do in the largest group: one sentence, and its figures."""
+    steady, attack, leak = (
+        advice.part(record["results"], name)[-1] for name in ("consistency", "worst case", "leakage")
+    )
+    figures = {
+        "group_size": steady["group_size"],
+        "share_that_flips": steady["flips"],
+        "share_that_flips_at_most": steady["upper"],
+        "changed_by_chosen_neighbours": attack["success"],
+        "changed_by_random_neighbours": attack["by_chance"],
+        "attacked_texts": attack["texts"],
+        "tries": attack["tries"],
+        "neighbours_label_from_logits": leak["label_from_logits"],
+        "neighbours_label_from_states": leak["label_from_state"],
+        "neighbours_label_by_guessing": leak["chance"],
+    }
+    return {"audit": advice.headline_of(record["results"]), "audit_figures": figures}
 
 
 def audited(name: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from command_line import command
 from datamux.serve.background import running
 from datamux.serve.load.bench import Plan, run_serve
+from datamux.serve.load.wall import OUTSIDE, PASS, QUEUE, SERVER, TOKENISING
 from serving import make_predictor, make_service
 
 # To import locust here would change the sockets of all tests.
@@ -56,6 +57,13 @@ def test_servers_are_loaded_in_turn_and_all_answers_are_counted(tmp_path):
     assert profile["parts"][-1]["thread"] == "other threads"
     assert sum(part["share"] for part in profile["parts"]) == pytest.approx(1)
     assert profile["bare_http"]["requests_per_second"] > 0
+    wall = profile["server"]["wall"]
+    assert {OUTSIDE, SERVER, TOKENISING, QUEUE, PASS} == set(wall["milliseconds"])
+    assert all(spent >= 0 for spent in wall["milliseconds"].values())
+    assert wall["milliseconds"][PASS] > 0
+    assert 0 < wall["pass_share"] <= 1
+    assert wall["texts_per_pass"] >= 1
+    assert "By the clock, a request takes" in done.stdout
 
 
 def test_a_running_server_is_measured_with_its_errors(tmp_path):

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -24,8 +25,12 @@ from huggingface_hub import InferenceClient
 import datamux
 from command_line import command
 from datamux.client import ServerError
+from datamux.serve import routes
 from datamux.serve.background import running
 from datamux.serve.keys import KeyFile
+from datamux.serve.passes import Passes
+from datamux.serve.queues import TenantQueues
+from datamux.serve.settings import Settings
 from datamux.serve.soak import is_clean, run_soak
 from datamux.serve.tickets import Ticket
 from serving import NamingEngine, make_predictor, make_service, own_answers
@@ -88,12 +93,13 @@ def test_the_hugging_face_client_classifies(url, classifier, online):
 def test_the_hugging_face_client_tags(tagging_url, tagger, online):
     client = InferenceClient(model=f"{tagging_url}/predict")
     text = "anna lives in paris"
-    found = client.token_classification(text, aggregation_strategy="simple")
     (expected,) = own_answers(tagger, [text])
     assert expected
-    assert [(one.entity_group, one.word, one.start, one.end) for one in found] == [
-        (one["entity_group"], one["word"], one["start"], one["end"]) for one in expected
-    ]
+    for strategy in (None, "none", "simple", "first", "average", "max"):
+        found = client.token_classification(text, aggregation_strategy=strategy)
+        assert [(one.entity_group, one.word, one.start, one.end) for one in found] == [
+            (one["entity_group"], one["word"], one["start"], one["end"]) for one in expected
+        ], strategy
 
 
 def test_our_client_answers_as_the_predictor_does(url, classifier):
@@ -138,6 +144,27 @@ def test_our_client_sends_its_key(classifier, tmp_path, online):
             datamux.Client(url, "dmx_wrong")(["good film"])
         assert (refused.value.status, refused.value.kind) == (401, "Unauthorized")
         assert InferenceClient(model=f"{url}/predict", token=key).text_classification("good film")
+
+
+def test_the_first_key_protects_a_server_that_runs_already(classifier, tmp_path, monkeypatch):
+    file = tmp_path / "config" / "keys.json"
+    monkeypatch.setattr("datamux.serve.service.KEYS_FILE", file)
+    service = make_service(classifier, no_keys=False, metrics_key="operator")
+    with running(service) as url, running(make_service(classifier, no_keys=True)) as never:
+        assert healthy(url)
+        assert requests.get(f"{url}/info", timeout=10).json()["tenants"] == "one per connection"
+        assert requests.get(f"{url}/metrics", timeout=10).status_code == 200
+        key = KeyFile(file).add("anna")
+        began = time.monotonic()
+        _until(lambda: requests.get(f"{url}/info", timeout=10).status_code == 401)
+        assert time.monotonic() - began < 2.0
+        assert requests.post(f"{url}/predict", json={"inputs": "good film"}, timeout=10).status_code == 401
+        mine = {"x-api-key": key}
+        assert requests.post(f"{url}/predict", json={"inputs": "good"}, headers=mine, timeout=10).status_code == 200
+        assert requests.get(f"{url}/info", headers=mine, timeout=10).json()["tenants"] == "one per key"
+        assert requests.get(f"{url}/metrics", headers=mine, timeout=10).status_code == 403
+        assert requests.get(f"{url}/health", timeout=10).status_code == 200
+        assert healthy(never), "with --no-keys it never asks"
 
 
 class Busy(BaseHTTPRequestHandler):
@@ -500,6 +527,48 @@ def test_a_soak_notices_a_server_that_errs(classifier, monkeypatch, fault):
     found = run_soak(classifier, texts=300, tenants=2, clients=2, batch=10, different=10)
     assert found["wrong"] > 0
     assert not is_clean(found)
+
+
+def loses_an_answer(*given):
+    """As `_response`, without the last answer of a batch."""
+    *about, answer = given
+    return _response(*about, answer[:-1])
+
+
+async def runs_twice(passes, groups, gear):
+    await _attempt(passes, groups, gear)
+    return await _attempt(passes, groups, gear)
+
+
+def swaps_tenants(queues, *given, **options):
+    """The first texts of two tenants' groups change places; each still gets its own answer."""
+    groups = _take(queues, *given, **options)
+    for one, other in pairwise(groups):
+        if one[0].tenant != other[0].tenant and len(one) > 1 and len(other) > 1:
+            one[0], other[0] = other[0], one[0]
+            break
+    return groups
+
+
+_response, _attempt, _take = routes._response, Passes._attempt, TenantQueues.take
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "counter"),
+    [
+        (routes, "_response", loses_an_answer, "lost"),
+        (Passes, "_attempt", runs_twice, "doubled"),
+        (TenantQueues, "take", swaps_tenants, "groups_with_two_tenants"),
+    ],
+)
+def test_every_counter_of_a_soak_can_turn_red(classifier, monkeypatch, owner, name, wrong, counter):
+    monkeypatch.setattr(owner, name, wrong)
+    found = run_soak(classifier, texts=400, tenants=4, clients=8, batch=10, different=10, settings=Settings(gears="4"))
+    assert found[counter] > 0
+    assert not is_clean(found)
+    others = {"wrong", "errors", "lost", "doubled", "groups_with_two_tenants"} - {counter}
+    if counter != "lost":  # an answer that is lost is never compared, so the one that was given looks doubled
+        assert {one: found[one] for one in others} == dict.fromkeys(others, 0)
 
 
 def test_a_soak_with_all_gears_gives_every_text_its_own_answer(classifier):

@@ -157,6 +157,52 @@ def test_texts_of_a_client_that_has_gone_are_dropped_and_counted() -> None:
     assert seen.drops == {("a", "client left"): 2}
 
 
+def test_only_texts_whose_callers_still_waited_count_as_answered() -> None:
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        leaves = asyncio.ensure_future(batcher.submit("a", ["a:gone", "a:too"]))
+        stays = asyncio.ensure_future(batcher.submit("b", ["b:stays"]))
+        await asyncio.sleep(LIMITS.max_wait + 0.001)  # the pass runs
+        leaves.cancel()
+        await stays
+
+    fake, seen = play(scenario)
+    assert len(fake.passes) == 1
+    assert [report.answered for report in seen.reports] == [{"b": 1}]
+    assert seen.drops == {("a", "client left"): 2}
+
+
+def test_texts_of_a_request_that_has_failed_share_no_group_with_the_next_one() -> None:
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        failing = asyncio.ensure_future(
+            batcher.submit("a", ["a:poison", *(f"a:old{number:03}" for number in range(20))])
+        )
+        await asyncio.sleep(0.001)
+        later = asyncio.ensure_future(batcher.submit("a", [f"a:new{number}" for number in range(9)]))
+        with pytest.raises(PassFailed):
+            await failing
+        await later
+
+    fake, seen = play(scenario, Limits(max_wait=0.01, max_groups=1))
+    ran = [row for groups, _ in fake.passes for group in groups for row in group]
+    assert {row for row in ran if "old" in row} == {f"a:old{number:03}" for number in range(6)}  # of the first pass
+    assert seen.drops == {("a", "failed"): 21}
+
+
+def test_texts_of_who_leaves_during_a_pass_share_no_group_with_the_next_request() -> None:
+    """The pass is one whose groups its caller chose."""
+
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        given = asyncio.ensure_future(batcher.run_groups("b", [["b:x"]], GEARS.gears[1]))
+        leaves = asyncio.ensure_future(batcher.submit("a", ["a:gone", "a:too"]))
+        await asyncio.sleep(LIMITS.max_wait + 0.001)
+        leaves.cancel()
+        await batcher.submit("a", ["a:stays"])
+        await given
+
+    fake, _ = play(scenario)
+    assert [groups for groups, _ in fake.passes] == [[["b:x"]], [["a:stays"]]]
+
+
 def test_closing_answers_what_was_accepted_and_refuses_the_rest() -> None:
     async def scenario(batcher: Batcher, fake: Fake) -> None:
         accepted = asyncio.ensure_future(batcher.submit("a", [f"a:{number}" for number in range(50)]))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from batching import GEARS, LIMITS, Fake, play
+from batching import GEARS, LIMITS, Fake, VirtualLoop, play
 from datamux.serve.admission import RESERVE
 from datamux.serve.batcher import Batcher, Limits, Overloaded, PassFailed, TimedOut, Unavailable
 from datamux.serve.given import GivenPass, GivenPasses
 from datamux.serve.queues import Item
-from datamux.serve.tokenising import FEED, LETTERS, Joined, letters_of, parts_of
+from datamux.serve.tokenising import FEED, LETTERS, Joined, letters_of, parts_of, time_for
 
 # Tokenising
 
@@ -40,7 +40,9 @@ def test_requests_are_tokenised_together_and_only_a_bad_one_is_told() -> None:
             await others[1]
         assert await others[2] == [("dd", 2)]
 
-    asyncio.run(scene())
+    loop = VirtualLoop()  # so that a busy machine changes nothing
+    loop.run_until_complete(scene())
+    loop.close()
     assert calls == [["a"], ["bb", "c", "", "dd"], ["bb", "c"], ["", "dd"], [""], ["dd"]]  # halves until it is alone
 
 
@@ -191,10 +193,8 @@ def test_given_passes_are_counted_by_tenant() -> None:
     assert given.drop_gone()
     assert not given.drop_gone()
     assert (len(given), given.texts) == (7, {"a": 3, "b": 4})
-    turns = []
-    while (one := given.take()) is not None:
-        turns.append((one.items[0].tenant, len(one.items)))
-    assert turns == [("a", 2), ("b", 4), ("a", 1)]
+    assert given.tenants() == ["a", "b"]
+    assert [len(given.take(tenant).items) for tenant in "aba"] == [2, 4, 1]
     assert (len(given), given.texts) == (0, {})
 
 
@@ -226,6 +226,27 @@ def test_a_request_that_fails_while_it_waits_for_room_is_told_at_once() -> None:
         assert asyncio.get_running_loop().time() - began < 0.6  # and not when the pass that hangs has ended
 
     play(scenario, Limits(**vars(limits) | {"pass_timeout": 0.5}))
+
+
+def test_a_request_has_time_for_each_part_of_its_texts() -> None:
+    limits = Limits(max_wait=0.01, max_groups=1, timeout=2.0)
+
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        fake.seconds = 0.09  # for 7 texts, so 256 take 3.3 seconds and 1000 take 12.9
+        with pytest.raises(TimedOut, match="not answered within 2 seconds"):
+            await batcher.submit("a", ["a:x"] * FEED)
+        with pytest.raises(TimedOut, match="not answered within 8 seconds"):
+            await batcher.submit("a", ["a:x"] * 1000)
+        fake.seconds = 0.05
+        began = asyncio.get_running_loop().time()
+        assert len(await batcher.submit("a", ["a:x"] * 1000)) == 1000
+        assert asyncio.get_running_loop().time() - began > 3 * limits.timeout
+
+    play(scenario, limits)
+
+
+def test_the_time_for_a_request_grows_with_its_texts() -> None:
+    assert [time_for(texts, 60.0) for texts in (0, 1, FEED, FEED + 1, 10 * FEED)] == [60, 60, 60, 120, 600]
 
 
 @pytest.mark.parametrize("grace", [0.0, 0.05])

@@ -16,7 +16,7 @@ from batching import GEARS, HANG, LIMITS, Fake, Seen, VirtualLoop
 from datamux.serve.batcher import Batcher, Overloaded, PassFailed, PassReport, TimedOut, Unavailable
 from datamux.serve.gears import Gear, Gearbox
 from datamux.serve.next_pass import NextPass
-from datamux.serve.queues import Item, TenantQueues
+from datamux.serve.queues import Group, Item, TenantQueues
 from datamux.serve.tickets import Ticket
 
 BEFORE_THE_END = 8  # requests; afterwards the server may be shut down, and then there is little left to see
@@ -67,7 +67,19 @@ class Traffic(RuleBasedStateMachine):
         self.requests: list[Request] = []
         self.closed_at = float("inf")
         self.number = 0
+        self.gone: list[str] = []  # texts that ran though their callers had gone before
+        self._watch_who_runs()
         self.do(self._start())
+
+    def _watch_who_runs(self) -> None:
+        passes = self.batcher._passes
+        attempt = passes._attempt
+
+        async def watched(groups: list[Group], gear: Gear) -> Any:
+            self.gone += [item.row for group in groups for item in group if item.caller.gone]
+            return await attempt(groups, gear)
+
+        passes._attempt = watched  # type: ignore[method-assign]
 
     async def _start(self) -> None:
         self.batcher.start()
@@ -162,6 +174,10 @@ class Traffic(RuleBasedStateMachine):
                 assert len(groups) == 1 or not any(":alone:" in row for group in groups for row in group)
 
     @invariant()
+    def nobody_runs_who_had_gone(self) -> None:
+        assert not self.gone, "a pass had a text whose caller had gone before it began"
+
+    @invariant()
     def no_text_runs_more_than_twice(self) -> None:
         runs = Counter(row for groups, _ in self.fake.passes for group in groups for row in group)
         assert max(runs.values(), default=0) <= 2
@@ -180,6 +196,7 @@ class Traffic(RuleBasedStateMachine):
         self.groups_are_of_one_tenant()  # much may have run only now
         self.a_pass_that_its_groups_share_has_one_tenant()
         self.no_text_runs_more_than_twice()
+        self.nobody_runs_who_had_gone()
         for one in self.requests:
             self.check(one)
         self.no_text_waits_while_nothing_runs()
@@ -234,7 +251,8 @@ TestDependentTraffic.settings = usual
 
 
 take, answer, fail, admit = TenantQueues.take, Ticket.answer, Ticket.fail, Batcher._admit
-reason = NextPass._reason
+reason, serve_pass = NextPass._reason, Batcher._pass
+GONE = "whose caller had gone"
 
 
 def loses_a_text(queues: TenantQueues, *given: Any, **options: Any) -> Any:
@@ -284,6 +302,17 @@ def refuses_too_much(batcher: Batcher, tenant: str) -> None:
         raise Overloaded("no reason")
 
 
+def drops_nobody(batcher: Batcher) -> None:
+    batcher._someone_left = False
+
+
+async def drops_before_it_waits(batcher: Batcher, reasons: Any) -> None:
+    """As if the groups that callers chose ran first, and the rest was taken after them without another look."""
+    if "given" in reasons and len(reasons) > 1:
+        await serve_pass(batcher, {"given": reasons.pop("given")})
+    await serve_pass(batcher, reasons)
+
+
 @pytest.mark.parametrize(
     ("machine", "owner", "name", "wrong"),
     [
@@ -297,6 +326,8 @@ def refuses_too_much(batcher: Batcher, tenant: str) -> None:
         (Traffic, Batcher, "_admit", refuses_too_much),
         (Traffic, NextPass, "_reason", waits_too_long),
         (Traffic, NextPass, "_reason", counts_from_the_last_text),
+        (Traffic, Batcher, "_drop_gone", drops_nobody),
+        (Traffic, Batcher, "_pass", drops_before_it_waits),
     ],
 )
 def test_the_machine_notices_a_batcher_that_errs(
@@ -306,11 +337,12 @@ def test_the_machine_notices_a_batcher_that_errs(
     # The search ends at the first failure. Some mistakes need many tries, and CI always makes the same ones.
     until_found = settings(
         usual,
-        max_examples=2000,
+        max_examples=6000,
         phases=[Phase.generate],
         database=None,
         print_blob=False,
         report_multiple_bugs=False,
     )
-    with pytest.raises(AssertionError):
+    told = GONE if wrong in (drops_nobody, drops_before_it_waits) else None
+    with pytest.raises(AssertionError, match=told):
         run_state_machine_as_test(machine, settings=until_found)

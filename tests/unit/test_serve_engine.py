@@ -85,8 +85,14 @@ def test_long_texts_are_cut_or_refused(classifier):
     (row,) = rows_of(engine, [long])
     assert row.cut
     assert len(row.ids) == classifier.texts.max_tokens
-    with pytest.raises(TooLong, match="more than 50 tokens; shorten it"):
-        engine.refuse_cut(engine.tokenise(["good", long]))
+    rows = engine.tokenise(["good", long])
+    engine.refuse_cut(rows[:1], 0, 1)
+    with pytest.raises(TooLong, match=r"^text 2 of 2 has more than 50 tokens; shorten it"):
+        engine.refuse_cut(rows, 0, 2)
+    with pytest.raises(TooLong, match=r"^text 302 of 400 has more than 50 tokens"):
+        engine.refuse_cut(rows, 300, 400)
+    with pytest.raises(TooLong, match=r"^this text has more than 50 tokens"):
+        engine.refuse_cut(rows[1:], 0, 1)
 
 
 def test_logits_that_are_not_numbers_are_an_error(classifier, monkeypatch):
@@ -134,7 +140,7 @@ def test_what_is_cut_before_the_tokenizer_counts_as_cut(classifier):
     ((row, length),) = engine.tokenise([spaces])
     assert (row.cut, length) == (True, 2)
     with pytest.raises(TooLong):
-        engine.refuse_cut([(row, length)])
+        engine.refuse_cut([(row, length)], 0, 1)
     fits = "good film" + " " * (LONGEST - len("good film"))
     assert not rows_of(engine, [fits])[0].cut
 

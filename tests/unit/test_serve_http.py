@@ -140,7 +140,10 @@ def test_long_texts_are_cut_and_told_or_refused(client):
     assert answer.headers["x-datamux-cut"] == "1"
     refused = client.post("/predict", json={"inputs": long, "truncate": False})
     assert (refused.status_code, refused.json()["error_type"]) == (422, "Validation")
-    assert "more than 50 tokens" in refused.json()["error"]
+    assert "this text has more than 50 tokens" in refused.json()["error"]
+    many = [[TEXT]] * 300 + [[long]] + [[TEXT]]  # more than are tokenised together
+    refused = client.post("/predict", json={"inputs": many, "truncate": False})
+    assert "text 301 of 302 has more than 50 tokens" in refused.json()["error"]
 
 
 def test_every_answer_says_how_it_came_about(client):
@@ -175,7 +178,7 @@ BAD = [
     ("/predict", b'{"inputs": [["a"], "b"]}', "Validation"),
     ("/predict", b'{"inputs": "a", "raw_scores": "true"}', "Validation"),
     ("/predict", b'{"inputs": "a", "top_k": 0}', "Validation"),
-    ("/predict", b'{"inputs": "a", "parameters": {"aggregation_strategy": "none"}}', "Validation"),
+    ("/predict", b'{"inputs": "a", "parameters": {"aggregation_strategy": "other"}}', "Validation"),
     ("/predict", b'{"inputs": [' + b"7," * 10_000 + b"7]}", "Validation"),
     ("/classify", b'{"input": {"text": "a"}}', "Validation"),
     ("/tag", b'{"inputs": [[1]]}', "Validation"),
@@ -253,6 +256,12 @@ def test_a_text_that_the_model_fails_on_gives_500_and_no_details(naming):
         {"error": "the model failed on this text", "error_type": "Backend"},
     )
     assert client.post("/predict", json={"inputs": "good 2"}).json()[0]["score"] == 2
+
+
+def test_the_error_of_a_batch_says_which_text_was_bad(naming):
+    client, _, _ = naming
+    answer = client.post("/predict", json={"inputs": [["a 1"], ["b 2"], ["poison 3"], ["c 4"]]})
+    assert (answer.status_code, answer.json()["error"]) == (500, "the model failed on text 3 of 4")
 
 
 def test_a_failing_pass_is_tried_again_and_nobody_notices(naming):
@@ -471,7 +480,8 @@ def test_the_gear_shifts_up_under_load_and_down_again(classifier):
 
 def test_max_drop_bounds_the_gears_and_info_tells_them(classifier):
     card = {"what": "Good?", "metric": "accuracy", "scores": {"1": 0.8, "2": 0.795, "4": 0.7},
-            "speed": {"2": {"texts_per_second": 20.0, "ratio": 1.9}}, "flips": {"2": 0.03}}  # fmt: skip
+            "speed": {"2": {"texts_per_second": 20.0, "ratio": 1.9}}, "flips": {"2": 0.03},
+            "audit": "3% flip.", "audit_figures": {"share_that_flips": 0.03}}  # fmt: skip
     engine = NamingEngine()
     with TestClient(create_app(make_service(classifier, engine, card, max_drop=1.0, max_groups=2))) as client:
         client.post("/predict", json={"inputs": [[f"a {number}"] for number in range(40)]})
@@ -481,7 +491,10 @@ def test_max_drop_bounds_the_gears_and_info_tells_them(classifier):
     told = [(g["group_size"], g["drop_in_points"], g["texts_per_second"], g["times_plain"]) for g in info["gears"]]
     assert told == [(1, 0.0, None, None), (2, 0.5, 20.0, 1.9)]
     assert [gear["share_that_flips"] for gear in info["gears"]] == [0.0, 0.03]
+    assert (info["audit"], info["audit_figures"]) == ("3% flip.", {"share_that_flips": 0.03})
     assert "never holds texts of two tenants" in info["neighbours"]
+    for field in ("share_that_flips", "audit_figures"):
+        assert field in info["neighbours"]
     assert info["limits"]["max_body_bytes"] == 2_000_000
 
 
@@ -563,6 +576,7 @@ def test_a_client_that_leaves_is_dropped_and_counted(classifier):
 
     assert asyncio.run(scene()) == [499, 200]
     assert [texts for texts, _ in engine.groups] == [["first 1"]]
+    assert b'datamux_texts_total{gear="mux-1",tenant="everyone"} 1.0' in service.metrics.text()
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 1.0' in service.metrics.text()
 
 
@@ -588,6 +602,7 @@ def test_the_playgrounds_work_is_dropped_when_its_client_leaves(classifier):
     assert sent[0]["status"] == 499
     assert len(engine.groups) <= service.batcher.limits.max_groups  # the pass that ran when the client left
     assert b'datamux_dropped_texts_total{reason="client left",tenant="everyone"} 200.0' in service.metrics.text()
+    assert b"datamux_texts_total{" not in service.metrics.text(), "the pass ran, but nobody got its answers"
 
 
 def test_openapi_describes_requests_with_examples_that_work(client):

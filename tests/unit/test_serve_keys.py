@@ -56,6 +56,30 @@ def test_a_change_of_the_file_counts_in_a_running_server(file, monkeypatch):
     assert serving.tenant(key) is None
 
 
+def test_keys_are_needed_as_soon_as_there_is_a_file_and_from_then_on(file, monkeypatch):
+    monkeypatch.setattr(module, "CHECK_EVERY", 0.0)
+    keys = KeyFile(file)
+    assert not keys.needed
+    KeyFile(file).add("anna")
+    assert keys.needed
+    KeyFile(file).remove("anna")
+    assert keys.needed, "an empty file lets nobody in"
+    file.unlink()
+    assert keys.needed, "a file that is away must not open the server"
+    assert not KeyFile(file).needed
+
+
+def test_a_broken_file_lets_nobody_in(file, monkeypatch, caplog):
+    monkeypatch.setattr(module, "CHECK_EVERY", 0.0)
+    keys = KeyFile(file)
+    assert not keys.needed
+    file.parent.mkdir()
+    file.write_text("{")
+    assert keys.needed
+    assert keys.tenant("dmx_any") is None
+    assert "cannot be read" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["anonymous", "everyone", "health check"])
 def test_names_that_mean_something_in_metrics_are_refused(file, name):
     with pytest.raises(ValueError, match="choose another name"):

@@ -9,9 +9,10 @@ import pytest
 
 from command_line import run, succeed
 from datamux.serve.gears import Gear, Gearbox
-from datamux.serve.service import choose_gears, read_card
+from datamux.serve.service import choose_gears, load_service, read_card
 from datamux.serve.settings import Settings, flag, variable
 from datamux.serve.tuned import load_gears, tuned_gears
+from serving import make_predictor
 
 CARD = {"scores": {"1": 0.80, "2": 0.805, "5": 0.79, "10": 0.785}, "speed": {"10": {"texts_per_second": 900.0}}}
 
@@ -127,6 +128,21 @@ def test_a_faster_model_is_a_gear_of_its_own():
     assert gears.choose([9], groups=8).name == "two layers"
     assert gears.choose([500], groups=8).name == "two layers"
     assert gears.alone.name == "all layers"
+
+
+def test_a_gear_that_is_not_listed_has_a_name_that_fits_a_list_with_commas():
+    assert Gearbox([Gear("mux-20", 20)]).alone == Gear("mux-20-alone", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [(".", "inner"), ("..", "outer"), ("../inner", "inner"), ("inner/", "inner")]
+)
+def test_the_name_of_a_model_is_that_of_its_folder(tmp_path, monkeypatch, given, name):
+    inner = tmp_path / "outer" / "inner"
+    make_predictor(inner)
+    make_predictor(inner.parent)
+    monkeypatch.chdir(inner.parent if given == "inner/" else inner)
+    assert load_service(given, Settings(no_keys=True)).name == name
 
 
 def test_a_tuned_folder_takes_the_same_options(tmp_path, monkeypatch):

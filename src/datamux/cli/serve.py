@@ -14,7 +14,8 @@ from datamux.serve.settings import KEYS_FILE, Settings, flag, variable
 
 RUN = "run"
 ENGINES = ("local", "ray")
-OPEN = "warning: everyone who reaches this address can use it; `datamux serve keys add NAME`"
+OPEN = "warning: everyone who reaches this address can use it, until {}"
+ADD, AGAIN = "`datamux serve keys add NAME` has made a key", "it is started again with keys and without --no-keys"
 
 
 class RunsByDefault(TyperGroup):
@@ -60,8 +61,8 @@ def _run_here(model: str, settings: Settings) -> None:
 
     set_up_logs(settings.log_level)
     service = load_service(model, settings)
-    if service.keys is None and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        typer.echo(OPEN, err=True)
+    if not service.needs_key:
+        _warn(settings, AGAIN if settings.no_keys else ADD)
     run_server(service, lambda address: _tell(model, address))
     typer.echo("stopped")
 
@@ -74,10 +75,16 @@ def _run_on_ray(model: str, settings: Settings, replicas: Replicas) -> None:
         write_config(Path(replicas.write_config), model, settings, replicas)
         typer.echo(f"written: {replicas.write_config}; `serve deploy {replicas.write_config}` starts it")
         return
-    if keys_of(settings) is None and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        typer.echo(OPEN, err=True)
+    keys = keys_of(settings)
+    if keys is None or not keys.needed:
+        _warn(settings, AGAIN)
     run_on_ray(model, settings, replicas, lambda address: _tell(model, address))
     typer.echo("stopped")
+
+
+def _warn(settings: Settings, until: str) -> None:
+    if settings.host not in ("127.0.0.1", "::1", "localhost"):
+        typer.echo(OPEN.format(until), err=True)
 
 
 def _tell(model: str, address: str) -> None:

@@ -27,11 +27,13 @@ from datamux.serve.limits import read_body
 from datamux.serve.refusals import Overloaded, TimedOut, Unavailable
 from datamux.serve.service import keys_of, owner_of, secret_of
 from datamux.serve.settings import Settings
+from datamux.serve.tokenising import time_for
 
 TRIES = 3  # replicas that may die under one request
 MOST_FULL = 8  # replicas that may say that they are full before a client is told, besides the last one
 PAUSE = 0.1  # seconds before the second try, and twice as many before the third: Ray must first see what has died
 NONE_STARTED = "no replica could be started; the log of Ray Serve says why"
+SHORTEST = 3  # bytes of a text in a body: two quotation marks and a comma
 SLACK = 5.0  # seconds more than a replica's own time limit, so that the replica speaks first
 
 
@@ -59,29 +61,34 @@ class Front:
         """Answer one request, also if that fails."""
         request = Request(scope, receive)
         try:
-            async with asyncio.timeout(self.settings.timeout_ms / 1000 + SLACK):
-                response = await self._answer(request)
+            async with asyncio.timeout(self._patience(0)) as time:
+                response = await self._answer(request, time)
         except TimeoutError:
             response = self._refusal(TimedOut("no replica has answered in time"))
         except Exception as error:
             response = self._refusal(error)
         await response(scope, receive, send)
 
+    def _patience(self, body: int) -> float:
+        """Seconds for a request with so many bytes. The replica counts its texts; here we know their most."""
+        return time_for(body // SHORTEST, self.settings.timeout_ms / 1000) + SLACK
+
     def _refusal(self, error: Exception) -> Response:
         response = as_response(error)
         self._refused[response.status_code] += 1
         return response
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request, time: asyncio.Timeout) -> Response:
         key = sticky_key(request, self.settings)
         if request.method != "POST":  # it asks for no answers of the model; a full server must still tell its health
             _check_no_body(request)
             return await self._pass_on(request, key, b"")
-        if self.keys is not None:
+        if self.keys is not None and self.keys.needed:
             owner_of(self.keys, request)  # first: who has no key may take no place and send no body
         with self.admission.request(key) as seat:
             body = await read_body(request, self.settings.max_body_bytes, self.settings.body_timeout_ms / 1000)
             seat.hold(body)
+            time.reschedule(asyncio.get_running_loop().time() + self._patience(len(body)))
             return await self._pass_on(request, key, body)
 
     async def _pass_on(self, request: Request, key: str, body: bytes) -> Response:

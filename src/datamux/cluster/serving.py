@@ -211,7 +211,7 @@ def _keys(settings: Settings) -> Options:
     if settings.keys is not None and not settings.no_keys:
         return {"keys": str(Path(settings.keys).expanduser().resolve())}
     found = keys_of(settings)
-    return {"no_keys": True} if found is None else {"keys": str(found.file.resolve())}
+    return {"no_keys": True} if found is None or not found.needed else {"keys": str(found.file.resolve())}
 
 
 def _changed(chosen: Any) -> Options:

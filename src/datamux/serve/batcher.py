@@ -17,14 +17,14 @@ from typing import Any
 from datamux.serve.admission import Admission
 from datamux.serve.contract import Engine, Limits, Observer, PassReport, Silence
 from datamux.serve.gears import Gear, Gearbox
-from datamux.serve.given import GivenPasses, passes_of
-from datamux.serve.next_pass import NextPass
+from datamux.serve.given import passes_of
+from datamux.serve.next_pass import NextPass, Reasons
 from datamux.serve.passes import Passes
-from datamux.serve.queues import Group, Item, TenantQueues
+from datamux.serve.queues import Item
 from datamux.serve.refusals import BadInput, Overloaded, PassFailed, Refused, TimedOut, Unavailable
 from datamux.serve.threads import SHUT_DOWN, TOKENISING, Run, Threads
 from datamux.serve.tickets import Answered, Answers, Ticket
-from datamux.serve.tokenising import Joined, Rows, letters_of, parts_of
+from datamux.serve.tokenising import Joined, Rows, letters_of, parts_of, time_for
 
 __all__ = [
     "Answered",
@@ -65,13 +65,12 @@ class Batcher:
         self.gearbox = gearbox
         self.limits = limits or Limits()
         self.observer: Observer = observer or Silence()
-        self.queues = TenantQueues()
-        self.given = GivenPasses()
+        self._next = NextPass(gearbox, self.limits)
+        self.queues, self.given = self._next.queues, self._next.given
         self.threads = Threads(run)
         self.started = -math.inf  # when `start` was called, on the event loop's clock
         self._admission = Admission(self.limits, self._waiting_of)
         self._tokeniser = Joined(lambda texts: self.threads(TOKENISING, self.engine.tokenise, texts))
-        self._next = NextPass(self.queues, gearbox, self.limits)
         self._passes = Passes(engine, gearbox, self.limits, self.threads, lambda report: self.observer.passed(report))
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()  # set whenever texts have left the queue
@@ -146,11 +145,12 @@ class Batcher:
         texts: Sequence[Any],
         *,
         alone: bool = False,
-        check: Callable[[Rows], None] | None = None,
+        check: Callable[[Rows, int, int], None] | None = None,
     ) -> Answers:
         """Answers in the order of `texts`. `alone`: none of them shares a group with any other text.
 
-        `check` is given rows before they are queued, and raises what is wrong with them.
+        `check` is given rows before they are queued, how many texts come before them, and how many there are in all; it
+        raises what is wrong with them.
         """
 
         async def feed(ticket: Ticket, answers: Answers) -> None:
@@ -158,7 +158,7 @@ class Batcher:
             for part in parts_of(texts):
                 rows = await self._tokenise(tenant, part, answers)
                 if check is not None:
-                    check(rows)
+                    check(rows, place, len(texts))
                 await self._room(tenant)
                 if ticket.gone:
                     return  # an earlier text failed
@@ -237,8 +237,9 @@ class Batcher:
         return answers
 
     async def _fed_and_answered(self, ticket: Ticket, answers: Answers, feed: Feed) -> None:
+        seconds = time_for(len(ticket.answers), self.limits.timeout)
         try:
-            async with asyncio.timeout(self.limits.timeout) as time:
+            async with asyncio.timeout(seconds) as time:
 
                 def stop_feeding() -> None:
                     if not time.expired():
@@ -249,7 +250,7 @@ class Batcher:
                 ticket.on_failure = None
                 await ticket.future
         except TimeoutError as error:
-            raise ticket.failure or TimedOut(f"not answered within {self.limits.timeout:g} seconds") from error
+            raise ticket.failure or TimedOut(f"not answered within {seconds:g} seconds") from error
 
     def _admit(self, tenant: str) -> None:
         problem: Refused | None = None
@@ -304,24 +305,20 @@ class Batcher:
         while True:
             self._wake.clear()
             if self._someone_left:
-                self._drop_gone()
-            given = self.given.take()
-            if given is not None:
-                await self._pass(given.groups, given.gear, "given")
-            oldest, reason, remaining = self._next.due(asyncio.get_running_loop().time(), closing=self._closing)
-            if oldest is not None:
-                gear, groups = self._next.take(oldest)
-                await self._pass(groups, gear, reason)
-            elif self.given:
-                continue
+                self._drop_gone()  # nothing is awaited from here until a pass is taken, so nobody else can leave
+            reasons, remaining = self._next.due(asyncio.get_running_loop().time(), closing=self._closing)
+            if reasons:
+                await self._pass(reasons)
             elif self._closing and not self._tickets:
                 return
             else:
                 await self._wait_for_more(remaining)
 
-    async def _pass(self, groups: list[Group], gear: Gear, reason: str) -> None:
+    async def _pass(self, reasons: Reasons) -> None:
+        groups, gear, reason = self._next.take(reasons)
         self._moved.set()
-        await self._passes.run(groups, gear, reason)
+        if not await self._passes.run(groups, gear, reason):
+            self._someone_left = True  # who was told of a failure just now may have other texts in the queue
 
     async def _wait_for_more(self, seconds: float | None) -> None:
         try:

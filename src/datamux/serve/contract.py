@@ -1,7 +1,8 @@
 """What the batcher needs (an engine, limits) and whom it tells what happens (an observer)."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from datamux.serve.gears import Gear
@@ -29,7 +30,7 @@ class Limits:
     max_queue: int = 8192  # texts that wait, of all tenants
     max_tenant_queue: int = 4096  # texts that wait, of one tenant
     max_letters: int = 64_000_000  # characters of all requests that are not finished
-    timeout: float = 60.0  # of one request
+    timeout: float = 60.0  # of one request, for every 256 of its texts
     pass_timeout: float = 30.0  # of one pass
 
 
@@ -46,6 +47,7 @@ class PassReport:
     seconds: float
     failed: bool
     hung: bool = False  # it took longer than `pass_timeout`
+    answered: Counter[str] = field(default_factory=Counter)  # of each tenant, texts whose callers still waited
 
 
 class Observer(Protocol):

@@ -19,6 +19,7 @@ from datamux.inference.predictor import Predictor
 from datamux.serve.clipping import clipped
 from datamux.serve.gears import Gear
 from datamux.serve.refusals import BadInput
+from datamux.serve.tickets import named
 
 Fill = Literal["nothing", "repeat"]
 Numbers = NDArray[np.int64]
@@ -92,11 +93,15 @@ class PredictorEngine:
             )
         ]
 
-    def refuse_cut(self, rows: Sequence[tuple[Row, int]]) -> None:
-        """For those who do not want their texts cut: a text that was cut is an error."""
-        if any(row.cut for row, _ in rows):
-            limit = self.main.texts.max_tokens
-            raise TooLong(f"a text has more than {limit} tokens; shorten it, or send truncate: true to have it cut")
+    def refuse_cut(self, rows: Sequence[tuple[Row, int]], before: int, texts: int) -> None:
+        """For those who do not want their texts cut: a text that was cut is an error.
+
+        The rows are part of a request of `texts` texts, of which `before` come before them.
+        """
+        for place, (row, _) in enumerate(rows, before):
+            if row.cut:
+                limit, text = self.main.texts.max_tokens, named(place, texts)
+                raise TooLong(f"{text} has more than {limit} tokens; shorten it, or send truncate: true to have it cut")
 
     # In the thread that runs passes
 

@@ -48,8 +48,7 @@ class Gearbox:
             if gear.group_size == 1:
                 return gear
         first = self.gears[0]
-        name = f"{first.name}, one text per pass"
-        return Gear(name, 1, first.engine, first.score, independent=first.independent)
+        return Gear(f"{first.name}-alone", 1, first.engine, first.score, independent=first.independent)
 
     @property
     def fastest(self) -> Gear:

@@ -1,11 +1,12 @@
-"""Passes whose groups their callers chose. Tenants take turns, one pass each. Knows no model and no event loop."""
+"""Passes whose groups their callers chose: one queue per tenant. Knows no model and no event loop."""
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from typing import NamedTuple
 
 from datamux.serve.contract import Limits
 from datamux.serve.gears import Gear
 from datamux.serve.queues import Group, Item
+from datamux.serve.turns import GIVEN, Turns
 
 
 class GivenPass(NamedTuple):
@@ -22,8 +23,9 @@ class GivenPass(NamedTuple):
 class GivenPasses:
     """The passes that wait."""
 
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[GivenPass]] = OrderedDict()  # by tenant, in the order of their turns
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.turns = turns or Turns()
+        self._waiting: dict[str, deque[GivenPass]] = {}  # by tenant
         self.texts: Counter[str] = Counter()  # of each tenant; how many texts wait
         self._total = 0
 
@@ -36,17 +38,18 @@ class GivenPasses:
         self._waiting.setdefault(tenant, deque()).append(given)
         self._count(tenant, len(given.items))
 
-    def take(self) -> GivenPass | None:
-        """Remove the pass whose turn it is."""
-        if not self._waiting:
-            return None
-        tenant, passes = next(iter(self._waiting.items()))
+    def tenants(self) -> list[str]:
+        """Who has passes that wait."""
+        return list(self._waiting)
+
+    def take(self, tenant: str) -> GivenPass:
+        """Remove this tenant's pass that has waited longest."""
+        passes = self._waiting[tenant]
         given = passes.popleft()
         self._count(tenant, -len(given.items))
-        if passes:
-            self._waiting.move_to_end(tenant)
-        else:
+        if not passes:
             del self._waiting[tenant]
+        self.turns.ran(GIVEN, {tenant: len(given.groups)})
         return given
 
     def drop_gone(self) -> bool:

@@ -1,4 +1,8 @@
-"""API keys: a key names its tenant. The file holds only hashes, and a change of the file counts at once."""
+"""API keys: a key names its tenant. The file holds only hashes, and a change of the file counts at once.
+
+While there has never been a file, nobody needs a key. If a file that was there is gone, nobody gets in: a disk that is
+away for a moment must not open a server to everyone.
+"""
 
 import hmac
 import json
@@ -34,6 +38,7 @@ class KeyFile:
         self._keys: list[Key] = []
         self._read_at = -CHECK_EVERY
         self._stamp: tuple[int, int] | None = None
+        self._seen = False  # whether there ever was a file
         self._told: tuple[int, int] | None = None  # the stamp of the broken file that the log speaks of
 
     def add(self, name: str) -> str:
@@ -65,6 +70,12 @@ class KeyFile:
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self.file} is not a file of keys: {error}") from error
 
+    @property
+    def needed(self) -> bool:
+        """Whether a key is needed: since somebody has made the file."""
+        self._current()
+        return self._seen
+
     def tenant(self, secret: str) -> str | None:
         """Whose key this is. All hashes are compared, each in constant time, so the time tells nothing."""
         given = _hash(secret)
@@ -86,12 +97,14 @@ class KeyFile:
         stamp = None
         try:
             status = self.file.stat()
+            self._seen = True
             stamp = (status.st_mtime_ns, status.st_ino)
             if stamp != self._stamp:
                 self._keys, self._stamp = self.all(), stamp
         except FileNotFoundError:
             self._keys, self._stamp = [], None
         except (ValueError, OSError) as error:
+            self._seen = True  # something is there
             if stamp is None or stamp != self._told:
                 logger.error("the keys stay as they were: %s cannot be read (%s)", self.file, type(error).__name__)
             self._told = stamp

@@ -65,9 +65,8 @@ class Metrics:
         gear, sizes = report.gear, [size for _, size in report.groups]
         result = "hung" if report.hung else "failed" if report.failed else "ok"
         self.counters[PASSES, (gear.name, report.reason, result)] += 1
-        if not report.failed:
-            for tenant, size in report.groups:
-                self.counters[TEXTS, (self._label(tenant), gear.name)] += size
+        for tenant, texts in report.answered.items():
+            self.counters[TEXTS, (self._label(tenant), gear.name)] += texts
         self.counters[TOKENS, ()] += report.tokens
         self.counters[POSITIONS, ()] += report.padded
         self._add(GROUP_SIZE, (gear.name,), sizes, SIZES)
@@ -124,7 +123,7 @@ class Metrics:
 
 
 PASSES = Table("datamux_passes", "Passes, by gear and by why they started.", "gear", "reason", "result")
-TEXTS = Table("datamux_texts", "Texts that were answered.", "tenant", "gear")
+TEXTS = Table("datamux_texts", "Texts that were answered while their callers still waited.", "tenant", "gear")
 TOKENS = Table("datamux_tokens", "Tokens that were run.")
 POSITIONS = Table("datamux_positions", "Positions that passes ran, padding included: groups times the longest text.")
 DROPS = Table(

@@ -7,6 +7,7 @@ callers at once, and no other begins before it has ended, because there is one t
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -41,8 +42,8 @@ class Passes:
         self._group_number = 0
         self._pass_number = 0
 
-    async def run(self, groups: list[Group], gear: Gear, reason: str) -> None:
-        """One pass, and what follows if it fails. Afterwards every caller is answered or told."""
+    async def run(self, groups: list[Group], gear: Gear, reason: str) -> bool:
+        """One pass, and what follows if it fails. Afterwards every caller is answered or told; whether it went well."""
         items = [item for group in groups for item in group]
         outcome, seconds = await self._reported(groups, gear, reason)
         rate = len(items) / max(seconds, 1e-6)
@@ -50,6 +51,7 @@ class Passes:
         if outcome == "failed":
             await self._one_by_one(items)
         await self._until_it_ends()
+        return outcome == "ok"
 
     async def _one_by_one(self, items: Sequence[Item]) -> None:
         """After a failed pass: each of its texts once more, by itself. Only those that fail again are failed."""
@@ -59,13 +61,13 @@ class Passes:
                 continue
             outcome, _ = await self._reported([[item]], self.gearbox.alone, AGAIN)
             if outcome == "failed":
-                item.caller.fail(PassFailed("the model failed on this text"))
+                item.caller.fail(PassFailed(f"the model failed on {item.caller.named(item.place)}"))
 
     async def _reported(self, groups: list[Group], gear: Gear, reason: str) -> tuple[Outcome, float]:
         """Run one pass and tell about it. Gives its outcome, and the seconds that it took."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        outcome = await self._attempt(groups, gear)
+        outcome, answered = await self._attempt(groups, gear)
         seconds = loop.time() - started
         items = [item for group in groups for item in group]
         self._tell(
@@ -79,12 +81,17 @@ class Passes:
                 seconds=seconds,
                 failed=outcome != "ok",
                 hung=outcome == "hung",
+                answered=answered,
             )
         )
         return outcome, seconds
 
-    async def _attempt(self, groups: list[Group], gear: Gear) -> Outcome:
-        """Run one pass and hand out its answers. If it failed, nobody was answered; if it hangs, all were told."""
+    async def _attempt(self, groups: list[Group], gear: Gear) -> tuple[Outcome, Counter[str]]:
+        """Run one pass and hand out its answers. If it failed, nobody was answered; if it hangs, all were told.
+
+        Also of each tenant how many texts were answered whose caller still waited.
+        """
+        answered: Counter[str] = Counter()
         loop = asyncio.get_running_loop()
         started = loop.time()
         rows = [[item.row for item in group] for group in groups]
@@ -100,16 +107,16 @@ class Passes:
             for group in groups:
                 for item in group:
                     item.caller.fail(told)
-            return "hung"
+            return "hung", answered
         problem = None if work.cancelled() else work.exception()
         if problem is not None:
             logger.error("a pass with %d texts failed", sum(map(len, groups)), exc_info=problem)
         if work.cancelled() or problem is not None:
-            return "failed"
+            return "failed", answered
         answers = work.result()
         if [len(group) for group in groups] != [len(found) for found in answers]:
             logger.error("the engine gave another number of answers than it was given texts")
-            return "failed"
+            return "failed", answered
         self.last_success = loop.time()
         seconds = self.last_success - started
         self._pass_number += 1
@@ -117,9 +124,9 @@ class Passes:
             self._group_number += 1
             for slot, (item, answer) in enumerate(zip(group, found, strict=True)):
                 about = (started - item.arrived, seconds, self._pass_number)
-                answered = Answered(answer, gear, self._group_number, slot, len(group), *about)
-                item.caller.answer(item.place, answered)
-        return "ok"
+                answered[item.tenant] += not item.caller.gone
+                item.caller.answer(item.place, Answered(answer, gear, self._group_number, slot, len(group), *about))
+        return "ok", +answered
 
     async def _until_it_ends(self) -> None:
         """If a pass hangs, wait for its end: there is one thread for the model. Until then we are not healthy."""

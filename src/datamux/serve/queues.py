@@ -1,14 +1,17 @@
 """Who waits, and who may share a group: one queue per tenant. Knows no model, no clock and no event loop.
 
 A group never holds texts of two tenants. Tenants take turns, one group each, so a tenant with many texts cannot push
-another one back. The text that has waited longest of all always goes in the next pass, and with it the texts near the
-front of each queue whose lengths are closest to its own, because a pass is as long as its longest text. If a pass may
-only hold one tenant, tenants take turns pass by pass.
+another one back. Of the tenant whose turn it is, the text that has waited longest goes in the pass, and with it the
+texts near the front of each queue whose lengths are closest to its own, because a pass is as long as its longest text.
+If a pass may only hold one tenant, it holds the one whose turn it is.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass
+from heapq import heappop, heapreplace
 from typing import Any, Protocol
+
+from datamux.serve.turns import ALONE, MIXED, Turns
 
 LOOK_AHEAD = 2  # how many passes' worth of texts, from the front of a queue, may be chosen from by length
 
@@ -48,8 +51,9 @@ Key = tuple[str, bool]
 class TenantQueues:
     """The texts that wait: those that may share a group, and beside them those that may not (`alone`)."""
 
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[Key, list[Item]] = OrderedDict()  # in the order of their turns
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.turns = turns or Turns()
+        self._waiting: dict[Key, list[Item]] = {}
         self._sizes = {False: 0, True: 0}  # by `alone`
 
     def __len__(self) -> int:
@@ -92,6 +96,14 @@ class TenantQueues:
         first = (items[0] for key, items in self._waiting.items() if key[1] == alone)
         return min(first, key=lambda item: item.arrived, default=None)
 
+    def first(self, tenant: str, alone: bool) -> Item:
+        """The text that is taken first when it is this tenant's turn."""
+        return self._waiting[tenant, alone][0]
+
+    def tenants_like(self, alone: bool) -> list[str]:
+        """Who has texts that may share a group (or, with `alone`, that may not)."""
+        return [tenant for tenant, of_kind in self._waiting if of_kind == alone]
+
     def waiting_like(self, alone: bool) -> int:
         """How many texts wait that may share a group (or, with `alone`, that may not)."""
         return self._sizes[alone]
@@ -103,55 +115,53 @@ class TenantQueues:
     def take(
         self, group_size: int, *, alone: bool, max_groups: int, max_tokens: int, one_tenant: bool = False
     ) -> list[Group]:
-        """Remove the groups of the next pass, one tenant after the other; with `one_tenant`, all are of one tenant.
+        """Remove the groups of the next pass: each is of the tenant that owes the fewest turns by then.
 
-        All groups of a pass are padded to its longest text; `max_tokens` bounds groups times longest. The first group
-        is always taken, however long it is.
+        With `one_tenant`, all are of one tenant. All groups of a pass are padded to its longest text; `max_tokens`
+        bounds groups times longest. The first group is always taken, however long it is.
         """
-        in_turn = [key for key in self._waiting if key[1] == alone]  # whose last pass is longest ago comes first
+        in_turn = self.turns.in_order(self.tenants_like(alone))[: 1 if one_tenant else None]
         if not in_turn:
             return []
-        first = in_turn[0] if one_tenant else min(in_turn[:max_groups], key=lambda key: self._waiting[key][0].arrived)
         size = 1 if alone else group_size
-        wanted = self._waiting[first][0].length
+        wanted = self.first(in_turn[0], alone).length
         ahead = LOOK_AHEAD * max_groups * size
-        round_ = [first] if one_tenant else [first, *(key for key in in_turn if key != first)]
-        near: dict[Key, list[Item]] = {}  # of each tenant, those near the front, in order of how well they fit
-        used: Counter[Key] = Counter()
-        turns: Counter[Key] = Counter()
+        heap = [(self.turns.owes(tenant), place, tenant) for place, tenant in enumerate(in_turn)]  # sorted: a heap
+        near: dict[str, list[Item]] = {}  # of each tenant, those near the front, in order of how well they fit
+        used: Counter[str] = Counter()
+        groups: Counter[str] = Counter()
         longest = 0
-        while round_:
-            more: set[Key] = set()
-            for key in round_:
-                if turns.total() == max_groups:
-                    break
-                if key not in near:
-                    near[key] = sorted(self._waiting[key][:ahead], key=lambda item: abs(item.length - wanted))  # stable
-                group = near[key][used[key] : used[key] + size]
-                length = max(longest, *(item.length for item in group))
-                if turns and length * (turns.total() + 1) > max_tokens:
-                    continue
-                longest = length
-                turns[key] += 1
-                used[key] += len(group)
-                if used[key] < len(near[key]):
-                    more.add(key)
-            round_ = [key for key in in_turn if key in more] if turns.total() < max_groups else []
+        while heap and groups.total() < max_groups:
+            owes, place, tenant = heap[0]
+            if tenant not in near:
+                waiting = self._waiting[tenant, alone][:ahead]
+                near[tenant] = sorted(waiting, key=lambda item: abs(item.length - wanted))  # stable
+            group = near[tenant][used[tenant] : used[tenant] + size]
+            length = max(longest, *(item.length for item in group))
+            if groups and length * (groups.total() + 1) > max_tokens:
+                heappop(heap)
+                continue
+            longest = length
+            groups[tenant] += 1
+            used[tenant] += len(group)
+            if used[tenant] < len(near[tenant]):
+                heapreplace(heap, (owes + 1, place, tenant))
+            else:
+                heappop(heap)
         taken: list[Group] = []
-        for key in sorted((key for key in in_turn if key in used), key=turns.__getitem__):  # who had less is next
-            chosen = near[key][: used[key]]
-            self._remove(key, chosen, ahead)
+        for tenant in groups:
+            chosen = near[tenant][: used[tenant]]
+            self._remove((tenant, alone), chosen, ahead)
             chosen.sort(key=lambda item: -item.length)
-            taken += [chosen[start : start + size] for start in range(0, used[key], size)]
+            taken += [chosen[start : start + size] for start in range(0, used[tenant], size)]
+        self.turns.ran(ALONE if alone else MIXED, groups)
         return taken
 
     def _remove(self, key: Key, taken: list[Item], ahead: int) -> None:
-        """Remove items that are among the first `ahead`; the tenant's next turn comes after everybody else's."""
+        """Remove items that are among the first `ahead`."""
         items = self._waiting[key]
         chosen = set(map(id, taken))
         self._sizes[key[1]] -= len(taken)
         items[:ahead] = [item for item in items[:ahead] if id(item) not in chosen]
-        if items:
-            self._waiting.move_to_end(key)
-        else:
+        if not items:
             del self._waiting[key]

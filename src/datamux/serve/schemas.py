@@ -41,8 +41,9 @@ class Parameters(Strict):
 
     function_to_apply: Literal["sigmoid", "softmax", "none"] | None = None
     top_k: TopK = None
-    aggregation_strategy: Literal["simple", "first", "average", "max"] | None = Field(
-        default=None, description="Words are always joined to spans, and a word has the tag of its first token."
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] | None = Field(
+        default=None,
+        description="Words are always joined to spans, with none too, and a word has the tag of its first token.",
     )
     ignore_labels: list[str] | None = Field(default=None, description="Kinds of spans to leave out.")
     stride: Whole | None = Field(default=None, description="Has no effect: long texts are cut.")

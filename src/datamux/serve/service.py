@@ -1,6 +1,7 @@
 """What a server holds: the model, its gears, the batcher, keys and metrics. Knows requests only by their tenant."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,9 @@ USUAL_SIZES = (1, 2, 5, 10, 20, 40, 80)
 KEY, CONNECTION, EVERYONE = "key", "connection", "everyone"  # how the name of a tenant begins
 NEIGHBOURS = (
     "Texts of one group are mixed, so a neighbour can change an answer: scores move, and labels may flip, more of them "
-    "the larger the group. How often this happened with this model is told under audit, if it was measured. A group "
-    "never holds texts of two tenants. Send mux: false for an answer that depends on no other text."
+    "the larger the group. share_that_flips of each gear says how many labels differed when only the neighbours had "
+    "changed, and audit (its numbers: audit_figures) what chosen neighbours can do, if it was measured. A group never "
+    "holds texts of two tenants. Send mux: false for an answer that depends on no other text."
 )
 
 
@@ -69,9 +71,14 @@ class Service:
             rows = [row for row, _ in self.engine.tokenise(["A text to warm up with."] * gear.group_size)]
             self.engine.answer([rows], gear)
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether clients need a key at the moment."""
+        return self.keys is not None and self.keys.needed
+
     def tenant_of(self, request: Request) -> str:
         """Whose request this is. Texts of two tenants are never mixed."""
-        if self.keys is not None:
+        if self.keys is not None and self.keys.needed:
             return f"{KEY} {owner_of(self.keys, request)}"
         if self.settings.single_tenant:
             return EVERYONE
@@ -81,7 +88,7 @@ class Service:
     def check_metrics(self, tenant: str) -> None:
         """Metrics name all tenants, so the operator may keep them for one key."""
         reader = self.settings.metrics_key
-        if self.keys is not None and reader is not None and tenant != f"{KEY} {reader}":
+        if self.needs_key and reader is not None and tenant != f"{KEY} {reader}":
             raise Problem(403, "this key may not read metrics; ask the operator for the one that may")
 
     def info(self) -> dict[str, Any]:
@@ -103,8 +110,9 @@ class Service:
             "fill": self.settings.fill,
             "neighbours": NEIGHBOURS,
             "audit": self.card.get("audit"),
+            "audit_figures": self.card.get("audit_figures"),
             "tenants": "one per key"
-            if self.keys
+            if self.needs_key
             else "all are one"
             if self.settings.single_tenant
             else "one per connection",
@@ -145,7 +153,8 @@ def load_service(name: str, settings: Settings) -> Service:
     gears = tuned_gears(folder, settings)
     predictors = load_gears(folder, gears, predictor, settings) if gears else None
     card = read_card(name)
-    return Service(predictor, name=Path(name).name, card=card, settings=settings, gears=gears, predictors=predictors)
+    shown = Path(os.path.abspath(name)).name or name  # also of "." and ".."
+    return Service(predictor, name=shown, card=card, settings=settings, gears=gears, predictors=predictors)
 
 
 def read_card(name: str) -> Card:
@@ -227,7 +236,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def keys_of(settings: Settings) -> KeyFile | None:
-    """The keys that clients must have; None if there is no file of keys. An empty file lets nobody in."""
+    """The file of keys, which need not exist yet; None if the operator wants none. An empty file lets nobody in."""
     if settings.no_keys:
         return None
     file = KeyFile(Path(settings.keys) if settings.keys else KEYS_FILE)
@@ -235,8 +244,6 @@ def keys_of(settings: Settings) -> KeyFile | None:
         raise ValueError(
             f"no such file of keys: {file.file}; make one with `datamux serve keys add NAME --keys {settings.keys}`"
         )
-    if not file.file.exists():
-        return None
     file.all()  # says so at once if the file cannot be read
     return file
 

@@ -44,7 +44,7 @@ class Settings:
     deterministic: bool = option(False, "Never mix texts, so that no answer depends on other texts.")
     fill: str = option("nothing", "What empty slots hold: nothing, or repeat (the group's own texts, averaged).")
     single_tenant: bool = option(False, "Without keys, treat all connections as one tenant, whose texts may be mixed.")
-    keys: str | None = option(None, f"File of API keys. Default: {KEYS_FILE}, if it exists.")
+    keys: str | None = option(None, f"File of API keys. Default: {KEYS_FILE}, once it exists.")
     metrics_key: str | None = option(
         None, "With keys, name of the only one that may read /metrics, which name all tenants. Default: any key."
     )
@@ -55,7 +55,9 @@ class Settings:
     max_batch_tokens: int = option(4096, "Positions in one pass, at most: groups times the longest text.")
     max_queue: int = option(8192, "Texts that may wait. When there are more, requests get status 429.")
     max_tenant_queue: int = option(4096, "Texts of one tenant that may wait.")
-    timeout_ms: float = option(60_000.0, "A request that takes longer gets status 504.")
+    timeout_ms: float = option(
+        60_000.0, "Time for a request, for every 256 texts that it has; one that takes longer gets status 504."
+    )
     pass_timeout_ms: float = option(30_000.0, "A pass that takes longer fails its requests and turns /health red.")
     max_queue_characters: int = option(
         64_000_000, "Characters that unanswered requests may have, in all; one tenant has the same share as of texts."

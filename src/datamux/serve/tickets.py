@@ -7,6 +7,11 @@ from typing import Any, NamedTuple
 from datamux.serve.gears import Gear
 
 
+def named(place: int, texts: int) -> str:
+    """How an error names one of the texts of a request; `place` counts from 0."""
+    return "this text" if texts == 1 else f"text {place + 1} of {texts}"
+
+
 class Answered(NamedTuple):
     """One text's answer, and how it came about."""
 
@@ -56,6 +61,10 @@ class Ticket:
             self.left -= 1
             if not self.left and not self.future.done():
                 self.future.set_result(None)
+
+    def named(self, place: int) -> str:
+        """How an error names one of its texts."""
+        return named(place, len(self.answers))
 
     def fail(self, error: Exception) -> None:
         if not self.future.done():

@@ -38,6 +38,11 @@ def parts_of(texts: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield texts[start:]
 
 
+def time_for(texts: int, timeout: float) -> float:
+    """Seconds that a request with so many texts may take, where `timeout` is the time for one part."""
+    return timeout * max(1, -(-texts // FEED))
+
+
 @dataclass(eq=False, slots=True)
 class Part:
     """Texts that wait for being tokenised, and who waits for their rows."""

@@ -25,7 +25,7 @@ def tuned_gears(folder: Path, settings: Settings) -> list[Gear]:
     slowest = first["speed"] / first["group_size"]  # groups per second of the most accurate gear
     found = [
         Gear(
-            gear["name"],
+            gear["name"].replace(",", ""),  # names of gears are listed with commas
             gear["group_size"],
             MODEL if gear["folder"] == "." else gear["folder"],
             gear["score"],

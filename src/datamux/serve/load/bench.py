@@ -21,7 +21,7 @@ from datamux.zoo.sentences import NEWS, OPINIONS
 
 PLAIN, MIXED, FULL, RUNNING = "plain", "multiplexed", "always {} per pass", "running server"
 TEXTS = 8192  # that are sent again and again
-USERS = {1: (1, 4, 16, 64), 32: (1, 2, 4, 8, 16, 32)}  # by texts per request
+USERS = {1: (1, 4, 16, 64, 128, 256, 512), 32: (1, 2, 4, 8, 16, 32)}  # by texts per request
 Tell = Callable[[str], None]
 
 

@@ -2,8 +2,9 @@
 
 The server runs in a thread of this process at its full group size, and the load comes from another process. Three
 measurements: a server that does nothing but HTTP, ours, and ours with its event loop under cProfile. The first two
-count the CPU time of each thread and of the whole process, in which PyTorch may have more threads for the model. The
-last one only divides the event loop's time into parts, because a profiler makes everything slower.
+count the CPU time of each thread and of the whole process, in which PyTorch may have more threads for the model; of
+ours, the wall time is counted, too. The last one only divides the event loop's time into parts, because a profiler
+makes everything slower.
 """
 
 import cProfile
@@ -21,6 +22,7 @@ from fastapi import FastAPI, Request, Response
 from datamux.serve.app import SWITCH, create_app, server_of
 from datamux.serve.background import running_server
 from datamux.serve.load.processes import Generator, Target
+from datamux.serve.load.wall import WallClock
 from datamux.serve.memory import keep_what_is_loaded
 from datamux.serve.routes import PlainRoute
 from datamux.serve.service import load_service
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from datamux.serve.load.bench import Plan
 
 USERS = 256
+OURS = "our server"
 LOOP, TOKENISING, MODEL, OTHERS = "event loop", "tokenising", "model", "other threads"
 HTTP, JSON = "HTTP: event loop, uvicorn, FastAPI", "reading and writing JSON"
 BATCHER, ROUTES, LOGS = "ours: batcher and queues", "ours: routes and answers", "ours: logs and metrics"
@@ -53,23 +56,30 @@ def profile_server(model: str, plan: "Plan", generator: Generator, tell: Callabl
     """Requests per second and microseconds of CPU time per request, by thread and by part."""
     settings = Settings(port=0, no_keys=True, single_tenant=True, no_playground=True, threads=plan.threads)
 
-    def measure(app: FastAPI, around: Any = _as_it_is) -> Measured:
+    def measure(app: FastAPI, around: Any = _as_it_is, watch: WallClock | None = None) -> Measured:
         keep_what_is_loaded()
         with running_server(server_of(app, settings), around) as (url, loop):
             target = Target("profile", url)
             generator.measure(target, users=USERS, batch=1, seconds=plan.seconds / 3)  # starts all threads
+            if watch is not None:
+                watch.clear()
             with _cpu_clocks({LOOP: loop, **_threads()}) as spent:
                 began, cpu = time.perf_counter(), time.process_time()
                 found = generator.measure(target, users=USERS, batch=1, seconds=plan.seconds)
                 wall, cpu = time.perf_counter() - began, time.process_time() - cpu
             answered = found["requests"] * (found["seconds"] + found["warm_up"]) / found["seconds"]
             kept = {name: found[name] for name in ("requests_per_second", "p50", "p95", "generator_cores", "gears")}
-            return kept | {
-                "microseconds": {name: 1e6 * seconds / answered for name, seconds in spent.items()},
-                "other_microseconds": 1e6 * max(0.0, cpu - sum(spent.values())) / answered,
-                "busy": {name: seconds / wall for name, seconds in spent.items()},
-                "cores": cpu / wall,
-            }
+            wall_times = {} if watch is None else {"wall": watch.measured(USERS, found["requests_per_second"])}
+            return (
+                kept
+                | wall_times
+                | {
+                    "microseconds": {name: 1e6 * seconds / answered for name, seconds in spent.items()},
+                    "other_microseconds": 1e6 * max(0.0, cpu - sum(spent.values())) / answered,
+                    "busy": {name: seconds / wall for name, seconds in spent.items()},
+                    "cores": cpu / wall,
+                }
+            )
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
@@ -78,12 +88,13 @@ def profile_server(model: str, plan: "Plan", generator: Generator, tell: Callabl
         bare = measure(_bare_app())
         profiler = cProfile.Profile(time.thread_time)  # only CPU time: waiting is nobody's work
         found = []
-        for what, around in (("our server", _as_it_is), ("our server, with a profiler", profiler.runcall)):
+        for what, around in ((OURS, _as_it_is), (f"{OURS}, with a profiler", profiler.runcall)):
             tell(f"profile: {what}")
             service = load_service(model, settings)
             service.gearbox.gears = (service.gearbox.fastest,)
             service.warm_up()
-            found.append(measure(create_app(service), around))
+            watch = WallClock(service) if what == OURS else None
+            found.append(measure(create_app(service), around, watch))
     finally:
         sys.setswitchinterval(interval)
     ours, _ = found

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 Record = dict[str, Any]
 FEW = 0.1  # cores that others may use before the table warns
 FULL_CORE = 0.9  # cores of the load generator from which it may itself be the limit
+ALWAYS = 0.9  # share of the time from which a part of the server counts as always at work
+LOOP, PASSES = "event loop", "passes"
 
 
 class Table(NamedTuple):
@@ -39,15 +41,28 @@ def summary_table(record: Record) -> Table:
             [
                 str(row["texts_per_request"]),
                 row["server"],
-                f"{row['saturation']:,.0f}",
+                f"{row['saturation']:,.0f}{_or_more(record, row)}",
                 "" if is_plain else _ratio(row, "saturation"),
                 _gears(row["gears"]),
                 at_bound,
                 "" if is_plain else _ratio(row, "at_bound"),
             ]
         )
+    notes = [_cores(record)]
+    if any(_or_more(record, row) for row in record["summary"]):
+        notes.insert(0, "At saturation, `or more` means that the most users that were tried got the most answers.")
     title = f"Throughput of the whole server: texts from {settings['texts']}, median of {settings['rounds']} rounds"
-    return Table(title, columns, rows, [_cores(record)])
+    return Table(title, columns, rows, notes)
+
+
+def _or_more(record: Record, row: Record) -> str:
+    """Whether a server was at its best under the largest load that was tried: more users might have got more."""
+    same = [step["users"] for step in record["results"] if _is_of(row, step)]
+    return " or more" if len(same) > 1 and row["users_at_saturation"] == max(same) else ""
+
+
+def _is_of(row: Record, step: Record) -> bool:
+    return (step["server"], step["texts_per_request"]) == (row["server"], row["texts_per_request"])
 
 
 def step_table(record: Record, batch: int) -> Table:
@@ -85,8 +100,10 @@ def profile_table(record: Record) -> Table:
         f"that does nothing but HTTP answers {bare['requests_per_second']:,.0f} on this machine "
         f"({bare['microseconds']['event loop']:,.0f} of our {server['microseconds']['event loop']:,.0f} microseconds "
         "in the event loop).",
-        _ceiling(profile),
+        _cpu_shares(profile),
         _busy(server),
+        *_wall_times(server),
+        _ceiling(profile),
         f"The load generator used {server['generator_cores']:.2f} cores beside us and {bare['generator_cores']:.2f} "
         "beside the other"
         + ("; it may be the limit." if max(server["generator_cores"], bare["generator_cores"]) > FULL_CORE else "."),
@@ -95,19 +112,54 @@ def profile_table(record: Record) -> Table:
     return Table(title, ["thread", "part", "microseconds per request", "share"], rows, notes)
 
 
-def _ceiling(profile: Record) -> str:
-    """Of the CPU time of a request: how much is HTTP, ours, and the model's; and whether HTTP is most of it."""
+def _cpu_kinds(profile: Record) -> dict[str, float]:
+    """The share of a request's CPU time that is HTTP's, ours and the model's."""
     kinds = {"HTTP": 0.0, "ours": 0.0, "tokenising": 0.0, "the model": 0.0}
     for part in profile["parts"]:
-        if part["thread"] == "event loop":
+        if part["thread"] == LOOP:
             kinds["HTTP" if part["part"].startswith("HTTP") else "ours"] += part["share"]
         else:
             kinds["tokenising" if part["thread"] == "tokenising" else "the model"] += part["share"]
-    told = ", ".join(f"{share:.0%} is {kind}" for kind, share in kinds.items())
-    largest = max(kinds, key=lambda kind: kinds[kind])
-    if largest == "HTTP":
-        return f"Of the CPU time of a request, {told}: HTTP is what limits single texts most."
-    return f"Of the CPU time of a request, {told}: not HTTP limits single texts most, but {largest}."
+    return kinds
+
+
+def _cpu_shares(profile: Record) -> str:
+    told = ", ".join(f"{share:.0%} is {kind}" for kind, share in _cpu_kinds(profile).items())
+    return f"Of the CPU time of a request, {told}."
+
+
+def _wall_times(server: Record) -> list[str]:
+    if "wall" not in server:  # older records lack it
+        return []
+    wall = server["wall"]
+    told = "; ".join(f"{name} {_milliseconds(spent)} ms" for name, spent in wall["milliseconds"].items())
+    return [
+        f"By the clock, a request takes: {told}. A pass ran in {wall['pass_share']:.0%} of the time, "
+        f"with {wall['texts_per_pass']:,.0f} texts."
+    ]
+
+
+def _ceiling(profile: Record) -> str:
+    """Which part is always at work, so that nothing can be faster than it; and whether that is HTTP."""
+    server = profile["server"]
+    if "wall" not in server:
+        return (
+            "What the ceiling is cannot be told from this record: shares of CPU time do not say what requests wait "
+            "for. So it does not show that HTTP is the ceiling of single texts."
+        )
+    at_work = {PASSES: server["wall"]["pass_share"], **server["busy"]}
+    at_work.pop("model", None)  # its thread waits while PyTorch's other threads work; a pass is all of that
+    busiest = max(at_work, key=lambda name: at_work[name])
+    if at_work[busiest] < ALWAYS:
+        told = ", ".join(f"{name} {share:.0%}" for name, share in at_work.items())
+        return f"No part is always at work ({told}): they wait for one another, and HTTP alone is not the ceiling."
+    if busiest != LOOP:
+        return f"The ceiling of single texts is the {busiest}, which take {at_work[busiest]:.0%} of the time: not HTTP."
+    kinds = _cpu_kinds(profile)
+    most = "HTTP" if kinds["HTTP"] > kinds["ours"] else "our own code"
+    return (
+        f"The ceiling of single texts is the event loop, at work {at_work[LOOP]:.0%} of the time, most of it in {most}."
+    )
 
 
 def _busy(server: Record) -> str:
