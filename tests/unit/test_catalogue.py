@@ -329,7 +329,7 @@ def test_a_search_can_be_interrupted_because_it_works_in_the_folder_of_models(tm
     runner = Runner(tmp_path, lambda words: None, encoder="minilm", data_dir="rows")
     (step,) = runner.plan([EXPERIMENTS["tune/sst2"]])
     assert step.says == (
-        f"datamux tune --task sst2 --encoder minilm --max-drop 1 --budget 3h --seed 0 "
+        f"datamux tune --task sst2 --encoder minilm --max-drop 1 --budget 40m --seed 0 "
         f"--out {tmp_path}/models/tune/sst2/seed0 --data-dir rows"
     )
     texts, more, last = runner.plan([EXPERIMENTS["tune/qqp"]])

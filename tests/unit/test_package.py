@@ -34,7 +34,10 @@ def test_version_is_in_the_changelog():
 
 
 # Folders in which every file is one entry of a registry or of the catalogue: the list names the folder.
-ENTRIES = ("multiplexers", "multiplexers/for_images", "demultiplexers", "tuning/families", "reproduce/catalogue")
+ENTRIES = (
+    *("multiplexers", "multiplexers/for_images", "demultiplexers", "tasks/formats"),
+    *("tuning/families", "reproduce/catalogue", "cli/bench"),
+)
 
 
 def listed_files() -> set[str]:
