@@ -14,6 +14,7 @@ from types import ModuleType
 CONFIGS = "transformers.models.auto.configuration_auto"
 BASE = "transformers.modeling_utils"
 MODELS = "transformers.models.auto.modeling_auto"
+TOKENIZERS = "transformers.models.auto.tokenization_auto"
 
 
 def register_when_needed() -> None:
@@ -28,7 +29,7 @@ class _AfterAutoClasses(MetaPathFinder):
     """Waits for the Auto classes to be imported and runs our registration after them."""
 
     def __init__(self) -> None:
-        self.waiting_for = {CONFIGS, BASE, MODELS}
+        self.waiting_for = {CONFIGS, BASE, MODELS, TOKENIZERS}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -58,6 +59,6 @@ class _RegisterAfter(Loader):
         try:
             import datamux.hub  # noqa: F401
         except ImportError:
-            # Another of the three modules is still being imported. Registration happens when that one is done.
+            # Another of the modules that we wait for is still being imported. Registration happens when that one is done.
             if module.__name__ == MODELS:
                 raise
