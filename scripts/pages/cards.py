@@ -11,7 +11,7 @@ from datamux.reproduce.tables import table
 from datamux.zoo import HOME
 
 CARDS = ("ner", "ner-plain", "sentiment", "sentiment-plain")
-TASKS = {"sentiment": "sst2", "ner": "conll2003"}
+TIMED = {"sentiment": "distilled-frontier/sst2", "ner": "encoder-frontier/conll2003"}
 ABOUT = {
     "sentiment": (
         "Is an English sentence negative or positive?",
@@ -26,6 +26,16 @@ ABOUT = {
         "called something else, a person an organisation for example.",
     ),
 }
+ORIGINS = {  # what training began with
+    "warm-up": "From a retrieval warm-up on English Wikipedia",
+    "encoder": "From the `encoder` in the package, which MiniLM taught on English Wikipedia and on pairs of sentences",
+    "plain": "From `{}`, whose upper layers then learned to work on mixtures",
+}
+WORD_PIECES = (
+    " The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`; its word pieces\n"
+    "are those in this folder, which an earlier run of it learned from Wikipedia."
+)
+ENCODER = "encoder"
 LICENCES = {
     "sst2": "SST-2: sentences of film reviews (Stanford Sentiment Treebank); we know of no licence for it",
     "conll2003": "CoNLL-2003: Reuters news, available under an agreement for research use only",
@@ -69,13 +79,12 @@ each model at its best batch size, commit `{time_commit}`.{shape}
 **Limits.** {limits}
 Texts are cut at {max_tokens} word pieces; there are no positions for more.{sharing}
 
-**Training.** From a retrieval warm-up on English Wikipedia, then on {rows_of}.
-The teacher: {encoder} fine-tuned on the task's rows. Measured as above, the teacher scores {teacher_score}.
+**Training.** {origin}, then on {rows_of}.
+The teacher: {teacher_name} fine-tuned on the task's rows. Measured as above, the teacher scores {teacher_score}.
 One seed ({seed}); {spent} on two CPU cores, and {teacher_minutes} for the teacher.
-`datamux reproduce packaged-models --data-dir DATA --encoder ENCODER` trains, packs and measures all four:
-DATA is the folder of the data sets, ENCODER that of {encoder}.
-Settings of the task: `recipe.json`. The warm-up is `small/warmup-n20` with `warmup.mask_rate=0.15`; its word pieces
-are those in this folder, which an earlier run of it learned from Wikipedia.
+`datamux reproduce packaged-models --data-dir DATA --encoder minilm` trains, packs and measures all four:
+DATA is the folder of the data sets.
+Settings of the task: `recipe.json`.{word_pieces}
 
 **Licences.** The weights are under Apache-2.0, which gives no rights in the data they were trained on:
 
@@ -124,9 +133,29 @@ def make_card(name: str, parameters: int) -> dict[str, Any]:
         },
         "teacher": about_teacher(source),
         "unlabelled": Path(record["recipe"]["task"].get("unlabelled", "")).name,
-        "data": [LICENCES[record["task"]], LICENCES[record["recipe"]["warmup"]["corpus"]]],
+        "data": [LICENCES[record["task"]], *_pretrained_on(record)],
+        "origin": _origin(name, source),
     }
     return card | (about_audit(committed(f"audit/{name}")) if audited(name) else {}) | about_speed(name)
+
+
+def _origin(name: str, source: str) -> str:
+    """What training began with: a warm-up, the encoder in the package, or the packaged plain model."""
+    start = str(get_experiment(source).settings["model.start"])
+    plain = f"{name}-plain"
+    if start == ENCODER:
+        return "encoder"
+    is_plain = f"packaged-models/{plain}" in EXPERIMENTS and start == _packed_from(plain)
+    return "plain" if is_plain else "warm-up"
+
+
+def _pretrained_on(record: dict[str, Any]) -> list[str]:
+    """The licences of what was read before the task."""
+    about = HOME / ENCODER / "encoder.json"
+    if record["family"] == ENCODER:
+        found: list[str] = json.loads(about.read_text())["data"]
+        return found
+    return [LICENCES[record["recipe"]["warmup"]["corpus"]]]
 
 
 def about_audit(record: dict[str, Any]) -> dict[str, Any]:
@@ -156,8 +185,10 @@ def audited(name: str) -> bool:
 
 def about_speed(name: str) -> dict[str, Any]:
     """Texts per second at each group size, compared with the plain model's in the same rounds."""
-    measured = committed(f"distilled-frontier/{TASKS[name.removesuffix('-plain')]}")
-    which = "4 layers" if name.endswith("-plain") else "4 layers, mixed"
+    measured = committed(TIMED[name.removesuffix("-plain")])
+    same_shape = "4 layers" if name.endswith("-plain") else "4 layers, mixed"
+    source = _packed_from(name)
+    which = next((model for model, timed in measured["variant"].items() if timed == source), same_shape)
     fields = {"texts_per_second": "rate", "ratio": "ratio", "lowest": "lowest", "highest": "highest"}
     return {
         "speed": {
@@ -174,7 +205,8 @@ def about_speed(name: str) -> dict[str, Any]:
 
 def about_teacher(student: str) -> dict[str, Any]:
     """Which encoder the teacher was made from, and what it scores on the same rows, from its own record."""
-    name = get_experiment(student).settings["task.teacher"].strip("{}")
+    settings = get_experiment(student).settings
+    name = settings.get("task.teacher", settings["model.start"]).strip("{}")  # without a teacher, the start model is it
     measured = committed(name)
     if measured["splits"] != committed(student)["splits"]:
         raise ValueError(f"{name} was measured on other rows than {student}")
@@ -202,7 +234,9 @@ def as_markdown(name: str, card: dict[str, Any]) -> str:
         "time_commit": _short(card["speed_commit"]),
         "sharing": SHARING + (f"\n{card['audit']}" if "audit" in card else "") if mixed else "",
         "rows_of": UNLABELLED[card["unlabelled"]],
-        "encoder": teacher["encoder"],
+        "origin": ORIGINS[card["origin"]].format(f"{name}-plain"),
+        "word_pieces": WORD_PIECES if card["origin"] == "warm-up" else "",
+        "teacher_name": "the `encoder` in the package," if teacher["encoder"] == ENCODER else teacher["encoder"],
         "teacher_score": f"{100 * teacher['score']:.1f}",
         "teacher_minutes": f"{teacher['minutes']:.0f}",
         "seed": training["seed"],
@@ -238,7 +272,7 @@ def _spent(stages: list[dict[str, Any]]) -> str:
         again = part["stage"] == "task" and any(before["stage"] == "task" for before in stages[:number])
         what = "further training" if again else {"warmup": "the warm-up", "task": "the task"}[part["stage"]]
         parts.append(f"{part['minutes']:.0f} minutes for {what} (commit `{_short(part['commit'])}`)")
-    return ", ".join(parts[:-1]) + " and " + parts[-1]
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
 
 
 def _short(commit: str) -> str:

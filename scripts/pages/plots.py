@@ -20,7 +20,7 @@ from datamux.reproduce.records import RESULTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 # How the plots of a figure's experiments are named, if not FIGURE-EXPERIMENT.
-NAMES = {"distilled-frontier": "frontier-distilled-{}", "mnist": "{}"}
+NAMES = {"distilled-frontier": "frontier-distilled-{}", "encoder-frontier": "frontier-encoder-{}", "mnist": "{}"}
 
 
 @dataclass(frozen=True)

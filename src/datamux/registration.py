@@ -59,6 +59,6 @@ class _RegisterAfter(Loader):
         try:
             import datamux.hub  # noqa: F401
         except ImportError:
-            # Another of the modules that we wait for is still being imported. Registration happens when that one is done.
+            # Another module that we wait for is still being imported. Registration happens when that one is done.
             if module.__name__ == MODELS:
                 raise

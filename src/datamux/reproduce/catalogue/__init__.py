@@ -47,6 +47,7 @@ FIGURES = {
     "neighbour-control": "is the mixture read? Each row gets its neighbour's part of it",
     "frontier": "accuracy against throughput, beside a pretrained encoder cut to fewer layers",
     "distilled-frontier": "accuracy against throughput, beside smaller models with the same teacher",
+    "encoder-frontier": "accuracy against throughput of taggers from the encoder in the package, whole, cut and mixed",
     "tune": "the fastest model within one point of a pretrained encoder, as datamux tune finds it",
     "packaged-models": "the models in the package",
     "speed": "instances per second against the plain model",

@@ -31,6 +31,12 @@ def _distilled(task: str) -> dict[str, str]:
     }
 
 
+# A tagger from the encoder in the package, and the simple rival: the same encoder, cut.
+FROM_ENCODER = {
+    "4 layers": "{conll2003/encoder-plain}",
+    "2 layers": "{conll2003/encoder-plain-2-layers}",
+    "4 layers, mixed after 2": "{conll2003/encoder-n10-mux-layer-2}",
+}
 MODELS = {
     "sst2": _cut("sst2", "-longer", "-longer")
     | _small("sst2")
@@ -59,4 +65,6 @@ FRONTIERS = (
                    options=("--rounds", "5", "--seconds", seconds, "--max-drop", "2"))
         for task, seconds in SECONDS.items()
     ),
+    Experiment("encoder-frontier", "conll2003", "frontier", settings=FROM_ENCODER, task="conll2003", groupings=3,
+               options=("--rounds", "5", "--seconds", SECONDS["conll2003"], "--max-drop", "2")),
 )  # fmt: skip

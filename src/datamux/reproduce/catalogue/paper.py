@@ -20,5 +20,5 @@ PAPER = (
     Experiment("anchors", "sentiment", "anchors", settings={"model": "sentiment", "data": "sst2", "size": 20}, n=20),
     Experiment("theory", "construction", "theory"),
     Experiment("audit", "sentiment", "audit", settings={"model": "sentiment"}, n=20, task="sst2"),
-    Experiment("audit", "ner", "audit", settings={"model": "ner"}, n=20, task="conll2003"),
+    Experiment("audit", "ner", "audit", settings={"model": "ner"}, n=10, task="conll2003"),
 )

@@ -14,7 +14,11 @@ from datamux.reproduce.figures.audits import audit_section
 from datamux.reproduce.figures.benchmarks import breakdown_section, memory_section, speed_section
 from datamux.reproduce.figures.cluster import cluster_section
 from datamux.reproduce.figures.control import control_section
-from datamux.reproduce.figures.frontiers import distilled_frontier_section, frontier_section
+from datamux.reproduce.figures.frontiers import (
+    distilled_frontier_section,
+    encoder_frontier_section,
+    frontier_section,
+)
 from datamux.reproduce.figures.growth import growth_section
 from datamux.reproduce.figures.packaged import packaged_section
 from datamux.reproduce.figures.quality import quality_section
@@ -45,6 +49,7 @@ SECTIONS: dict[str, Callable[[Groups], list[str]]] = {
     "neighbour-control": control_section,
     "frontier": frontier_section,
     "distilled-frontier": distilled_frontier_section,
+    "encoder-frontier": encoder_frontier_section,
     "tune": tuning_section,
     "growth": growth_section,
     "warmup-ablation": partial(ablation_section, "warmup-ablation"),
