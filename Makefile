@@ -1,4 +1,4 @@
-# `make` lists what there is. Everything installs into .venv, which these commands make themselves.
+# `make` lists all commands. Everything installs into .venv, which these commands make themselves.
 PYTHON ?= python3
 BIN := .venv/bin
 

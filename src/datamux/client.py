@@ -7,6 +7,7 @@ batch that is too large for the server (413) is sent in halves.
 
 import http.client
 import json
+import os
 import random
 import time
 from collections import deque
@@ -90,6 +91,8 @@ class Client:
         mux = mux and group_size is None
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
+        if isinstance(texts, os.PathLike):
+            raise ValueError(f"a client reads no files, got {texts}; give it the texts, such as the lines of open(...)")
         if isinstance(texts, str | dict):
             (answer,) = self._stream([texts], top_k, mux)
             return answer if self.info["kind"] == "tagging" else [answer]

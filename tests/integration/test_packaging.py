@@ -48,6 +48,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     assert package == {name for name in here if not JUNK.search(name)}
     assert "datamux/py.typed" in package
     assert sum(name.startswith("datamux/recipes/") for name in package) > 10
+    assert wheel.stat().st_size < 60e6  # with the models in the package, whose weights hardly shrink
     rest = {name.partition(".dist-info/")[2] for name in names - package}
     assert rest == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert f"Version: {datamux.__version__}\n" in metadata

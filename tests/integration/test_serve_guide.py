@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import huggingface_hub
+import playwright
 import pytest
 from test_documents import blocks
 
@@ -14,6 +15,7 @@ from serving import make_service
 
 PAGE = Path(__file__).parents[2] / "docs/guides/serving.md"
 ADDRESS = "http://127.0.0.1:8080"
+PLAYWRIGHT = str(Path(playwright.__file__).parent / "driver")  # which has a node of its own
 BLOCKS = [block for block in blocks(PAGE) if ADDRESS in block.code and block.language != "text"]
 
 
@@ -35,9 +37,10 @@ def test_an_example_works(url, block, tmp_path, monkeypatch):
     program, options = {"bash": ("bash", ["-e"]), "javascript": ("node", ["--input-type=module"])}[block.language]
     if block.language == "bash" and not shutil.which("curl"):
         pytest.skip("no curl here")
-    if not shutil.which(program):
+    found = shutil.which(program) or (program == "node" and shutil.which(program, path=PLAYWRIGHT))
+    if not found:
         pytest.skip(f"no {program} here")
-    done = subprocess.run([program, *options], input=code, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([found, *options], input=code, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("positive") == (1 if block.language == "javascript" else 3)
 

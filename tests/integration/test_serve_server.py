@@ -109,6 +109,8 @@ def test_our_client_answers_as_the_predictor_does(url, classifier):
     assert client(TEXTS, 1) == found
     with pytest.raises(ValueError, match="the server decides how many texts share a pass"):
         client(TEXTS, group_size=20)
+    with pytest.raises(ValueError, match=r"a client reads no files, got texts\.txt; give it the texts"):
+        client(Path("texts.txt"))
     assert [one["label"] for one in found] == [one[0]["label"] for one in expected]
     assert [one["score"] for one in found] == pytest.approx([one[0]["score"] for one in expected], abs=1e-5)
     stream = client((text for text in TEXTS), mux=False, top_k=2)

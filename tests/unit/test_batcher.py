@@ -127,6 +127,22 @@ def test_a_hanging_pass_tells_its_callers_and_the_server_recovers() -> None:
     play(scenario)
 
 
+def test_a_hanging_tokeniser_turns_health_red_until_it_answers() -> None:
+    async def scenario(batcher: Batcher, fake: Fake) -> None:
+        fake.tokenising = 3.0
+        slow = asyncio.ensure_future(batcher.submit("a", ["a:slow"]))
+        await asyncio.sleep(LIMITS.pass_timeout - 0.1)
+        assert batcher.alive
+        await asyncio.sleep(0.2)
+        assert not batcher.alive
+        with pytest.raises(Unavailable, match="does not answer"):
+            await batcher.submit("a", ["a:next"])
+        assert (await slow)[0].answer == "A:SLOW"
+        assert batcher.alive
+
+    play(scenario)
+
+
 def test_a_dead_loop_fails_every_caller_and_turns_health_red() -> None:
     async def scenario(batcher: Batcher, fake: Fake) -> None:
         waiting = asyncio.ensure_future(batcher.submit("a", [f"a:{number}" for number in range(3)]))

@@ -1,6 +1,8 @@
 """Serving on a cluster, without one: routing, forwarding, metrics, and what Ray Serve is told."""
 
 import asyncio
+import json
+import shutil
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -8,7 +10,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 import yaml
-from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, OwnerDiedError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, OutOfMemoryError, OwnerDiedError
 from ray.serve._private.common import DeploymentID
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.schema import ServeDeploySchema
@@ -30,6 +32,7 @@ from datamux.serve.keys import KeyFile
 from datamux.serve.refusals import Overloaded
 from datamux.serve.service import keys_of
 from datamux.serve.settings import Settings
+from datamux.zoo import find_model
 from serving import make_predictor, make_service
 
 NAMES = ["ab", "cd", "ef", "gh"]
@@ -154,6 +157,7 @@ def test_who_has_no_key_takes_no_place_and_sends_no_body(tmp_path, tiny):
         assert post("good") == post("good", Authorization="Bearer wrong") == (401, "Unauthorized")
         assert post("good " * 100) == (401, "Unauthorized"), "not 413: its body is not read"
         assert post("good", Authorization=f"Bearer {secret}") == (429, "Overloaded")
+        assert http.get("/metrics").status_code == 401
         assert not remote.keys, "no replica was asked"
         assert http.get("/health").status_code == 200
 
@@ -268,6 +272,7 @@ def test_without_keys_no_two_requests_are_one_tenant(app):
         ActorUnavailableError("busy", None),
         ObjectLostError("ab", None, ""),
         OwnerDiedError("ab", None, ""),
+        OutOfMemoryError("the memory monitor has killed it"),
     ],
 )
 def test_a_replica_that_dies_is_replaced_by_another(app, death):
@@ -447,6 +452,23 @@ def test_ray_never_caps_a_pass():
         settings = Settings(max_group_size=size)
         options = deployment_options("sentiment", settings, Replicas(target_requests=1))[MODEL]
         assert options["max_ongoing_requests"] >= 2 * size * settings.max_groups
+
+
+def test_the_limits_of_a_tuned_folder_follow_its_largest_gear(tmp_path, tiny):
+    """Its own model is plain, and the gear beside it takes 20 texts per pass."""
+    assert deployment_options("sentiment-plain", Settings(), Replicas())[MODEL]["max_ongoing_requests"]
+    folder = tmp_path / "tuned"
+    shutil.copytree(find_model("sentiment-plain"), folder)
+    gears = [
+        {"name": "plain", "folder": ".", "group_size": 1, "score": 0.80, "speed": 100.0},
+        {"name": "mixed", "folder": "gears/mixed", "group_size": 20, "score": 0.79, "speed": 900.0},
+    ]
+    (folder / "gears.json").write_text(json.dumps(gears))
+    for settings in (Settings(), Settings(max_group_size=20), Settings(gears="1,20"), Settings(max_drop=2.0)):
+        options = deployment_options(str(folder), settings, Replicas(target_requests=1))[MODEL]
+        assert options["max_ongoing_requests"] >= 2 * 20 * settings.max_groups
+    small = deployment_options(str(folder), Settings(max_group_size=1), Replicas(target_requests=1))[MODEL]
+    assert small["max_ongoing_requests"] < 2 * 20 * Settings().max_groups
 
 
 def test_replicas_follow_the_load_where_that_is_allowed():

@@ -1,17 +1,21 @@
 """Shards: every row is in exactly one of them, and a worker answers each as `datamux predict` would. No Ray here."""
 
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 
+import pyarrow.parquet as parquet
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicting import MANY, rows_of, write
 
 from command_line import run
-from datamux.cluster import file_job
+from datamux.cluster import file_job, sources
 from datamux.cluster.checking import check_job
 from datamux.cluster.cutting import BATCH, cut_out
 from datamux.cluster.file_job import JobDone, _advance, _bar, _check_apart, _count, _count_finished, predict_files
@@ -42,6 +46,9 @@ from datamux.cluster.storage import OutputFolder
 from datamux.cluster.worker import TRIES, ShardWorker
 from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
+from datamux.tasks.formats import FORMATS, json_lines
+from datamux.tasks.formats.base import Format
+from serving import TAGS, make_predictor
 
 PLAN = "0123abcd"
 
@@ -224,6 +231,21 @@ def test_a_folder_a_glob_and_a_file_name_their_files(tmp_path):
         find_files("nowhere://bucket/in")
 
 
+def test_links_to_files_are_read(tmp_path):
+    """The cache of the Hub holds nothing else. A link changes when its file does."""
+    (tmp_path / "in").mkdir()
+    real, link = write(tmp_path / "real.jsonl", [{"text": "good film"}]), tmp_path / "in/link.jsonl"
+    link.symlink_to(real)
+    (tmp_path / "in/folder.jsonl").mkdir()
+    for source in (tmp_path / "in/*.jsonl", tmp_path / "in", link):
+        (before,) = find_files(str(source))
+        assert Path(before.url).name == "link.jsonl"
+        assert before.size == real.stat().st_size
+        os.utime(real, (1000, real.stat().st_mtime + 10))
+        (after,) = find_files(str(source))
+        assert after.stamp != before.stamp, source
+
+
 def test_a_file_can_come_from_any_file_system(tmp_path):
     import fsspec
 
@@ -274,6 +296,30 @@ def test_the_parts_hold_what_the_local_engine_writes(predictor, tmp_path, kind, 
         assert "problem" not in about, about
         found += rows_of(tmp_path / "out" / part_of(PLAN, shard.name, format))
     assert found == rows_of(tmp_path / f"whole.{format}")
+
+
+def test_parts_of_a_tagger_fit_together_if_one_has_no_spans(tmp_path):
+    """A column of parquet has one type, which must not depend on what a part happens to hold."""
+    tagger = make_predictor(tmp_path / "tagger", "token")
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(("...", "anna lives in paris", "...")):
+        write(tmp_path / f"in/{number}.jsonl", [{"text": text}])
+    tagger.runtime.logits = lambda batch, size: names_only_in_long_texts(batch)
+    for shard in plan_shards(find_files(str(tmp_path / "in")), 300):
+        about = worker(tagger, tmp_path / "out", format="parquet").answer(shard)
+        assert "problem" not in about, about
+    parts = sorted((tmp_path / "out").glob("part-*.parquet"))
+    assert [len(row["predicted_spans"]) > 0 for part in parts for row in rows_of(part)] == [False, True, False]
+    assert len({str(parquet.read_schema(part)) for part in parts}) == 1
+    assert len(parquet.read_table(parts)) == 3
+
+
+def names_only_in_long_texts(batch):
+    """The first tag, which is O, for short texts, and the second for all others."""
+    rows, tokens = batch["input_ids"].shape
+    logits = torch.zeros(rows, tokens, len(TAGS))
+    logits[..., 1 if tokens > 5 else 0] = 9.0
+    return logits
 
 
 def test_bad_rows_go_to_the_errors_with_their_file(predictor, tmp_path):
@@ -421,6 +467,34 @@ def test_columns_are_looked_for_in_several_rows_and_files(predictor, tmp_path):
     check_job(find_files(str(tmp_path / "in")), settings)  # rows that cannot be read are reported one by one
 
 
+@pytest.mark.parametrize("kind", [".jsonl", ".parquet", ".csv"])
+def test_columns_that_answers_would_replace_are_told_before_ray_starts(predictor, tmp_path, kind):
+    write(tmp_path / f"in{kind}", [{"text": "good film", "predicted_label": "x"}])
+    files, settings = find_files(str(tmp_path / f"in{kind}")), Settings(str(tmp_path / "model"))
+    with pytest.raises(ValueError, match=r"column 'predicted_label': is where an answer may go; .* with --prefix"):
+        check_job(files, settings)
+    check_job(files, replace(settings, prefix="other_"))
+
+
+def test_a_format_that_is_added_is_read_on_a_cluster_too(predictor, tmp_path, monkeypatch):
+    """As docs/architecture.md says: it is cut at line breaks, and its columns are looked for in its rows."""
+    monkeypatch.setitem(FORMATS, ".ndjson", Format(json_lines.read, json_lines.write, by_lines=True))
+    monkeypatch.setattr(sources, "INPUTS", (*sources.INPUTS, ".ndjson"))
+    source = write(tmp_path / "in.jsonl", [{"id": i, "text": MANY[i]} for i in range(30)]).rename(
+        tmp_path / "in.ndjson"
+    )
+    files = find_files(str(source))
+    check_job(files, Settings(str(tmp_path / "model")))
+    with pytest.raises(ValueError, match="there are: id, text"):
+        check_job(files, Settings(str(tmp_path / "model"), text=("review",)))
+    found, shards = [], plan_shards(files, 300)
+    for shard in shards:
+        assert "problem" not in worker(predictor, tmp_path / "out", format="jsonl").answer(shard)
+        found += rows_of(tmp_path / "out" / part_of(PLAN, shard.name, "jsonl"))
+    assert len(shards) > 1
+    assert [row["id"] for row in found] == list(range(30))
+
+
 def test_a_job_that_has_done_nothing_is_begun_anew(tmp_path):
     output, settings = OutputFolder(str(tmp_path)), Settings("sentiment", fingerprint="1")
     files, shards = [SourceFile("file:///in.jsonl", 10, "today")], [Shard(0, "file:///in.jsonl", BYTES, 0, 10, 10)]
@@ -556,6 +630,8 @@ def test_the_worker_refuses_another_model(predictor, tmp_path):
     settings = Settings(str(tmp_path / "model"), fingerprint="other")
     about = ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)
     assert "is not the one that the job began with" in about["problem"]
+    assert about["stop"], "such a machine would fail shard after shard, faster than others answer them"
+    assert gethostname() in about["problem"]
     settings = replace(settings, fingerprint=fingerprint_of(str(tmp_path / "model")), format="jsonl")
     assert ShardWorker(settings, str(tmp_path / "out"), plan=PLAN).answer(shard)["rows"] == 1
 

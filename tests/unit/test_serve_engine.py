@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from datamux.demultiplexers import DEMULTIPLEXERS
 from datamux.serve.clipping import LETTERS_PER_TOKEN, clipped
 from datamux.serve.engine import PredictorEngine, TooLong
 from datamux.serve.gears import Gear
@@ -44,6 +45,27 @@ def test_empty_slots_and_other_groups_change_nothing(classifier):
     for texts, answers in zip((TEXTS[:4], TEXTS[4:6], TEXTS[6:]), found, strict=True):
         expected = logits_of(classifier, texts, 4)  # the grouping itself leaves slots empty
         torch.testing.assert_close(torch.stack([in_order(one) for one in answers]), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("filler", ["nothing", "repeat"])
+@pytest.mark.parametrize("demultiplexer", DEMULTIPLEXERS)
+def test_how_many_texts_strangers_have_changes_no_answer(tmp_path, demultiplexer, filler):
+    """Not even where empty slots are no emptiness: Index Embedding has a prefix, and others repeat what they have."""
+    if demultiplexer == "reversible":
+        predictor = make_predictor(tmp_path, demultiplexer=demultiplexer, multiplexer="reversible")
+    else:
+        predictor = make_predictor(tmp_path, demultiplexer=demultiplexer)
+    predictor.runtime.filler = filler
+    engine = PredictorEngine({"model": predictor})
+    rows = rows_of(engine, TEXTS)
+    ((by_itself,),) = engine.answer([rows[4:5]], FOUR)
+    for strangers in (1, 2, 4):
+        beside = engine.answer([rows[:strangers], rows[4:5]], FOUR)[1][0]
+        torch.testing.assert_close(in_order(beside), in_order(by_itself), atol=1e-4, rtol=1e-4)
+    two, four = rows[5:7], rows[:4]
+    expected = engine.answer([two], FOUR)[0]
+    for one, other in zip(engine.answer([four, two], FOUR)[1], expected, strict=True):
+        torch.testing.assert_close(in_order(one), in_order(other), atol=1e-4, rtol=1e-4)
 
 
 def test_repeats_fill_a_group_and_are_averaged(classifier):

@@ -8,11 +8,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from datamux.serve.app import create_app
 from datamux.serve.batcher import Overloaded
+from datamux.serve.errors import Problem
 from datamux.serve.keys import KeyFile
+from datamux.serve.limits import Bodies, read_body
 from datamux.serve.logs import LOGGERS, set_up_logs
 from serving import NamingEngine, ask, make_service, own_answers
 
@@ -300,6 +303,46 @@ def test_a_full_queue_gives_429_with_retry_after(classifier):
     assert {answer.status_code for answer in answers} == {200, 429}
     metrics = service.metrics.text().decode()
     assert f'datamux_refused_requests_total{{reason="Overloaded",tenant="everyone"}} {len(refused)}.0' in metrics
+
+
+def test_the_body_of_a_request_that_would_be_refused_is_not_read(classifier):
+    """Otherwise a full server would read, hold and parse megabytes only to say no."""
+    engine = NamingEngine()
+    engine.hang.clear()
+    service = make_service(classifier, engine, max_tenant_queue=1, max_groups=1, single_tenant=True, max_body_bytes=500)
+    with TestClient(create_app(service)) as client, ThreadPoolExecutor(12) as pool:
+        waiting = [pool.submit(client.post, "/predict", json={"inputs": f"a {number}"}) for number in range(12)]
+        wait(waiting, timeout=0.5)
+        refused = client.post("/predict", content=b"x" * 1000)
+        engine.hang.set()
+        wait(waiting, timeout=10)
+    assert refused.status_code == 429, "and not 413: its length was not looked at"
+
+
+def test_bodies_that_are_being_read_have_a_limit_together():
+    bodies = Bodies(100)
+
+    def request(*parts):
+        messages = iter([{"type": "http.request", "body": part, "more_body": True} for part in parts])
+
+        async def receive():
+            found = next(messages, None)
+            return found or await asyncio.Event().wait()
+
+        return Request({"type": "http", "headers": []}, receive)
+
+    async def scene():
+        slow = asyncio.ensure_future(read_body(request(b"x" * 60), 1000, 5.0, bodies))
+        await asyncio.sleep(0.01)
+        with pytest.raises(Problem, match="too many requests are being sent") as found:
+            await read_body(request(b"x" * 60), 1000, 5.0, bodies)
+        assert found.value.status == 429
+        assert bodies.held == 60, "only the refused one has gone"
+        slow.cancel()
+        await asyncio.wait({slow})
+        assert bodies.held == 0
+
+    asyncio.run(scene())
 
 
 def test_a_request_that_takes_too_long_gives_504(classifier):

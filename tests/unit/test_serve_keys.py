@@ -2,6 +2,7 @@
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -100,6 +101,13 @@ def test_names_are_unique_and_unknown_names_are_told(file):
         keys.add("anna")
     with pytest.raises(ValueError, match="no key named 'bob'; there are: anna"):
         keys.remove("bob")
+
+
+def test_keys_that_are_added_at_the_same_time_are_all_kept(file):
+    names = [f"tenant {number}" for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        secrets = list(pool.map(lambda name: KeyFile(file).add(name), names))
+    assert [KeyFile(file).tenant(secret) for secret in secrets] == names
 
 
 def test_a_file_that_is_something_else_is_told(file):

@@ -13,7 +13,8 @@ from datamux.cluster.shards import BYTES, Shard
 from datamux.cluster.sources import SourceFile, open_place
 from datamux.grouping import check_group_size
 from datamux.hub.loading import load_config
-from datamux.tasks.files import header_of, iterate_rows, need_pyarrow
+from datamux.inference.files import LINES, answer_names
+from datamux.tasks.files import format_of, header_of, iterate_rows, need_pyarrow
 from datamux.zoo import find_model
 
 FILES = 8  # of the input are looked at
@@ -27,8 +28,13 @@ def check_job(files: Sequence[SourceFile], settings: Settings) -> None:
     if ".parquet" in {f".{settings.format}", *(file.suffix for file in files)}:
         need_pyarrow()
     wrong: tuple[str, list[str]] | None = None
+    taken = answer_names(settings.prefix)
     for file in islice(files, FILES):
         for names in _columns(file):
+            for column in taken:
+                if column in names:
+                    problem = "is where an answer may go; choose other names with --prefix"
+                    raise ValueError(f"{file.url}, column {column!r}: {problem}")
             if all(column in names for column in settings.text):
                 return
             wrong = wrong or (file.url, names)
@@ -52,9 +58,11 @@ def _columns(file: SourceFile) -> Iterator[list[str]]:
                 return  # it is empty, or a server does not tell its size and can only send all of it
             stop = SAMPLE if file.compressed else min(file.size, SAMPLE)
             piece = cut_out(Shard(0, file.url, BYTES, 0, stop, 0), Path(place))
-            if file.suffix == ".jsonl":
+            if file.suffix == LINES:
+                return  # lines have no columns
+            if format_of(piece).header is None:
                 yield from (list(row) for row, problem in iterate_rows(piece) if problem is None)
-            elif file.suffix != ".txt":
+            else:
                 yield header_of(piece)
         except (ValueError, OSError, EOFError, LZMAError, zlib.error):
             return

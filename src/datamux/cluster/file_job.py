@@ -30,7 +30,7 @@ from datamux.cluster.workers import Workers
 from datamux.errors import check_choice
 from datamux.inference.journal import claimed
 
-FORMATS = ("parquet", "jsonl")
+OUTPUT_FORMATS = ("parquet", "jsonl")
 SHOWN = 5  # problems that are told at the end
 DEATHS = 5  # workers that may die in turn while they start, before Ray gives up
 
@@ -66,7 +66,7 @@ def predict_files(
 ) -> JobDone:
     """Answer every row of every file of `source` into parts in the folder `output`; goes on where a run stopped."""
     workers = workers or Workers()
-    check_choice("format", settings.format, FORMATS)
+    check_choice("format", settings.format, OUTPUT_FORMATS)
     if shard_bytes is not None and shard_bytes < 1:
         raise ValueError(f"a shard must have at least one byte, got {shard_bytes}; choose a larger --shard-mb")
     _check_apart(source, output, settings.format)
@@ -101,9 +101,9 @@ def predict_files(
                 for shard, about in _run(ray(), left, folder, settings, workers, plan.id, run):
                     _advance(bar, shard, about)
                     _count(shard, about, done)
-            folder.remove(FAILED)
-            if done.failed:
-                folder.publish("".join(json.dumps(one) + "\n" for one in done.failed).encode(), FAILED)
+        folder.remove(FAILED)  # of an earlier run, even if nothing was left for this one
+        if done.failed:
+            folder.publish("".join(json.dumps(one) + "\n" for one in done.failed).encode(), FAILED)
         if len(done.failed) == len(plan.shards):
             others = f" (all {len(done.failed)} shards failed)" if len(done.failed) > 1 else ""
             raise ValueError(done.failed[0]["problem"] + others)

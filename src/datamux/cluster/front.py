@@ -82,6 +82,8 @@ class Front:
         key = sticky_key(request, self.settings)
         if request.method != "POST":  # it asks for no answers of the model; a full server must still tell its health
             _check_no_body(request)
+            if request.url.path == "/metrics" and self.keys is not None and self.keys.needed:
+                owner_of(self.keys, request)  # every replica would be asked, and each would refuse
             return await self._pass_on(request, key, b"")
         if self.keys is not None and self.keys.needed:
             owner_of(self.keys, request)  # first: who has no key may take no place and send no body
@@ -160,9 +162,9 @@ class Front:
 
 def lost() -> tuple[type[Exception], ...]:
     """What Ray raises when a replica, or the machine that held its answer, has died."""
-    from ray.exceptions import ObjectLostError, RayActorError
+    from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError
 
-    return RayActorError, ObjectLostError
+    return RayActorError, ObjectLostError, OutOfMemoryError
 
 
 def _check_no_body(request: Request) -> None:

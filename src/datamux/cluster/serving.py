@@ -15,6 +15,7 @@ from datamux.cluster.ray_session import import_ray, model_for_workers, ray_sessi
 from datamux.hub.loading import load_config
 from datamux.serve.service import choose_gears, keys_of, read_card
 from datamux.serve.settings import Settings
+from datamux.serve.tuned import tuned_gears
 from datamux.zoo import find_model
 
 MODEL, FRONT = "Model", "Front"
@@ -47,8 +48,7 @@ def deployment_options(model: str, settings: Settings, replicas: Replicas) -> di
 
     A front refuses what is too much itself, in our format. So Ray's own limits are beyond those of the front.
     """
-    capacity = getattr(load_config(find_model(model)), "num_instances", 1)
-    group_size = choose_gears(capacity, read_card(model), settings)[-1].group_size
+    group_size = largest_group(model, settings)
     grace = settings.grace_ms / 1000
     actor: Options = {"num_cpus": replicas.num_cpus}
     if str(settings.device).startswith("cuda"):
@@ -74,6 +74,14 @@ def deployment_options(model: str, settings: Settings, replicas: Replicas) -> di
             **_number(replicas, target),  # as many as replicas: each reads the requests of about one
         },
     }
+
+
+def largest_group(model: str, settings: Settings) -> int:
+    """How many texts a group may have in any gear of the model, or of the models of a tuned folder."""
+    folder = find_model(model)
+    capacity = getattr(load_config(folder), "num_instances", 1)
+    gears = tuned_gears(Path(folder), settings) or choose_gears(capacity, read_card(model), settings)
+    return max(gear.group_size for gear in gears)
 
 
 def serve_config(model: str, settings: Settings, replicas: Replicas) -> Options:

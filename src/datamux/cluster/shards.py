@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from datamux.cluster.sources import SourceFile, open_place
-from datamux.tasks.files import need_pyarrow
+from datamux.inference.files import LINES
+from datamux.tasks.files import format_of, need_pyarrow
 
 LARGEST, SMALLEST = 8 << 20, 256 << 10  # bytes of a shard, unless the caller chooses
 LARGEST_GROUP = 64 << 20  # bytes of a parquet row group that is not split
@@ -68,7 +70,7 @@ def _pieces(file: SourceFile, size: int, group: int) -> Iterator[tuple[str, str,
     if groups is not None:
         for start, stop, share in _row_ranges(*groups, size, group):
             yield file.url, ROWS, start, stop, share
-    elif file.suffix in (".jsonl", ".txt") and file.size and not file.compressed:
+    elif _can_be_cut(file):
         parts = max(1, -(-file.size // size))
         cuts = [file.size * part // parts for part in range(parts + 1)]
         for start, stop in pairwise(cuts):
@@ -77,6 +79,13 @@ def _pieces(file: SourceFile, size: int, group: int) -> Iterator[tuple[str, str,
         # A line of a csv file may be the middle of a quoted text, and a compressed file is read from its beginning, so
         # only the whole file can be read safely. Of a parquet file that cannot be read, a worker says what is wrong.
         yield file.url, WHOLE, 0, file.size, file.size
+
+
+def _can_be_cut(file: SourceFile) -> bool:
+    """Whether it may be cut at any line break, and its size is known."""
+    if file.compressed or not file.size:
+        return False
+    return file.suffix == LINES or format_of(Path(file.url)).by_lines
 
 
 def _row_ranges(rows: Sequence[int], bytes_of: Sequence[int], size: int, group: int) -> Iterator[tuple[int, int, int]]:

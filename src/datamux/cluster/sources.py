@@ -1,6 +1,7 @@
 """The files of a job: a file, a folder, a glob or an address that fsspec knows, such as s3://bucket/reviews/*.jsonl."""
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ def find_files(source: str) -> list[SourceFile]:
     """The files that `source` names, by name. Names that begin with a dot or an underscore are left out of folders."""
     fs, path = open_place(source)
     if is_glob(fs, path):
-        found = {name: about for name, about in fs.glob(path, detail=True).items() if about["type"] == "file"}
+        found = {name: about for name, about in fs.glob(path, detail=True).items() if _is_file(fs, name, about)}
     elif fs.isdir(path):
         found = {name: about for name, about in fs.find(path, detail=True).items() if not _hidden(name[len(path) :])}
     elif fs.exists(path):
@@ -87,7 +88,14 @@ def _can_be_read(path: str) -> bool:
     return suffix in INPUTS and not (suffix == ".parquet" and path.lower().endswith(COMPRESSED))
 
 
+def _is_file(fs: Any, path: str, about: Mapping[str, Any]) -> bool:
+    """Whether it is a file, or a link to one: fsspec calls links "other"."""
+    return about["type"] == "file" or (about["type"] != "directory" and bool(fs.isfile(path)))
+
+
 def _described(fs: Any, path: str, about: Mapping[str, Any]) -> SourceFile:
+    if about.get("islink"):
+        about = {**about, "mtime": os.stat(path).st_mtime}  # of the file, and not of the link to it
     stamp = next((str(about[name]) for name in STAMPS if about.get(name)), "")
     return SourceFile(fs.unstrip_protocol(path), int(about["size"] or 0), stamp)
 

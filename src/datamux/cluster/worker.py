@@ -5,6 +5,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,10 @@ Batch = dict[str, list[Any]]
 
 
 class MustStop(Exception):
-    """No worker of this run may write: another run does, or they do not all see the same output folder."""
+    """The run cannot go on: another one writes, or a machine does not see the output folder or cannot load the model.
+
+    A machine without the model would otherwise fail one shard after another, faster than others can answer them.
+    """
 
 
 class ShardWorker:
@@ -65,7 +69,7 @@ class ShardWorker:
             try:
                 self._check_run()
                 self._count_try(shard)  # before the model is loaded, which may kill the worker, too
-                self.predictor()
+                self._load()
                 began = time.time()  # without the time that loading took
                 about = self._answer(shard, Path(place))
             except MustStop as error:
@@ -141,6 +145,12 @@ class ShardWorker:
             bad = [place | line | {"row_number": line["row_number"] + before} for line in map(json.loads, lines)]
         text = "".join(json.dumps(line) + "\n" for line in bad)
         self.output.publish(text.encode(), bad_rows_of(self.plan, shard.name))
+
+    def _load(self) -> None:
+        try:
+            self.predictor()
+        except Exception as error:
+            raise MustStop(f"the machine {gethostname()} cannot load the model: {error}") from error
 
     def predictor(self) -> Predictor:
         """The model, loaded once. It must be the one that the job began with."""

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 Answer = Any  # a dict with "label" and "score"; a list of such dicts; or a list of spans
+LABEL: dict[str, Any] = {"label": "", "score": 0.0}  # an example, which says what types the values have
+SPAN: dict[str, Any] = {"entity_group": "", "score": 0.0, "word": "", "start": 0, "end": 0}
 
 
 class Word(NamedTuple):

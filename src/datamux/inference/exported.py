@@ -40,6 +40,10 @@ class ExportedRuntime:
         """With 8 bits, activations are scaled by their largest value in the whole pass, so groups share a scale."""
         return self.name != "int8"
 
+    @property
+    def empty_slots_change_nothing(self) -> bool:
+        return self.filler == "nothing" and not self._memory.has_prefix
+
     def logits(self, batch: Batch, group_size: int) -> Tensor:
         tokens = batch["input_ids"].shape[1]
         batch = padded_to(self.padded_length, batch)

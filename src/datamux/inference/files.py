@@ -8,13 +8,14 @@ end, in order and in one piece.
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from datamux.grouping import check_group_size
+from datamux.inference.answers import LABEL, SPAN
 from datamux.inference.journal import STDIN, claimed, identity, journal_of, open_journal, read_journal
 from datamux.inference.predictor import Predictor
 from datamux.inference.texts import Text
@@ -88,14 +89,14 @@ def predict_file(
 
 @dataclass(frozen=True)
 class _Job:
-    """A file to answer; `answers` are the names of the columns for answers."""
+    """A file to answer; `answers` are the columns for answers, each with an example."""
 
     predictor: Predictor
     source: Path
     output: Path
     text: Sequence[str]
     group_size: int | None
-    answers: Sequence[str]
+    answers: Mapping[str, Any]
     piece: bool = False
 
     def check(self) -> None:
@@ -180,14 +181,19 @@ def read_items(source: Path, text: Sequence[str], *, token_level: bool = False) 
         yield Item(number, row, None if given is None else given[0] if len(given) == 1 else tuple(given), problem)
 
 
-def answer_columns(predictor: Predictor, prefix: str = PREFIX) -> list[str]:
-    """The names of the columns for answers. The prefix makes it unlikely that the file already has them."""
+def answer_columns(predictor: Predictor, prefix: str = PREFIX) -> dict[str, Any]:
+    """The columns for answers, each with an example. The prefix makes it unlikely that the file already has them."""
     if predictor.token_level:
-        return [f"{prefix}spans"]
+        return {f"{prefix}spans": [SPAN]}
     several = predictor.problem == "multi_label_classification" or (
         predictor.problem == "regression" and len(predictor.names) > 1
     )
-    return [f"{prefix}labels"] if several else [f"{prefix}label", f"{prefix}score"]
+    return {f"{prefix}labels": [LABEL]} if several else {f"{prefix}{name}": value for name, value in LABEL.items()}
+
+
+def answer_names(prefix: str = PREFIX) -> list[str]:
+    """The names that answers may have, whatever the model."""
+    return [f"{prefix}{name}" for name in (*LABEL, "labels", "spans")]
 
 
 def _answered(
@@ -250,7 +256,7 @@ def _check_columns(source: Path, columns: Sequence[str]) -> None:
             )
 
 
-def _check_free(source: Path, answers: Sequence[str]) -> None:
+def _check_free(source: Path, answers: Iterable[str]) -> None:
     """Answers must not replace columns that the file already has, such as the answers of another model."""
     if format_of(source).header is not None:
         names: Iterable[Iterable[str]] = [header_of(source)]

@@ -29,6 +29,11 @@ class PassMemory:
         self.demultiplexer = demultiplexer
         self.reads = reads
 
+    @property
+    def has_prefix(self) -> bool:
+        """Whether there are more positions than tokens; how many more depends on the number of slots."""
+        return self.demultiplexer is not None and self.demultiplexer.prefix_length(1) > 0
+
     def bytes_per_group(self, tokens: int, group_size: int) -> int:
         """For a group of `group_size` instances, the longest of which has `tokens` tokens."""
         tokens = max(tokens, self.padded_length)

@@ -40,6 +40,11 @@ class Runtime(Protocol):
         """Whether the groups of one pass have no influence on each other."""
         ...
 
+    @property
+    def empty_slots_change_nothing(self) -> bool:
+        """Whether a group has the same answers if empty rows are added to it."""
+        ...
+
     def logits(self, batch: Batch, group_size: int) -> Tensor:
         """(i c) or (i l c), on the CPU, in full precision."""
         ...
@@ -73,6 +78,10 @@ class TorchRuntime:
     @property
     def groups_are_independent(self) -> bool:
         return True
+
+    @property
+    def empty_slots_change_nothing(self) -> bool:
+        return self.filler == "nothing" and not self._memory.has_prefix
 
     @torch.inference_mode()
     def logits(self, batch: Batch, group_size: int) -> Tensor:

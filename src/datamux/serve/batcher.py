@@ -110,8 +110,10 @@ class Batcher:
 
     @property
     def alive(self) -> bool:
-        """Whether the loop runs and no pass hangs."""
-        return self._task is not None and not self._task.done() and self._passes.hung is None
+        """Whether the loop runs, and neither a pass nor the tokeniser hangs."""
+        if self._task is None or self._task.done() or self._passes.hung is not None:
+            return False
+        return self._tokeniser.busy_for(self._task.get_loop().time()) <= self.limits.pass_timeout
 
     @property
     def closing(self) -> bool:
@@ -199,6 +201,10 @@ class Batcher:
 
         found = await self._accept(tenant, flat, feed)
         return [list(found[start:end]) for start, end in pairwise(ends)]
+
+    def check_room(self, tenant: str) -> None:
+        """Raise if a request of this tenant would be refused now: then its body need not be read."""
+        self._admit(tenant)
 
     # Requests
 

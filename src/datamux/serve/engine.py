@@ -3,7 +3,7 @@
 The work on answers is done for a whole pass at once; a text gets only a few numbers in plain lists.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -63,9 +63,9 @@ class TooLong(BadInput):
 class PredictorEngine:
     """Runs passes with the predictors that gears name; all of them have the same labels and the same tokenizer.
 
-    A group that is not full is padded with empty rows, which add nothing to the mixture. With `fill="repeat"` it is
-    padded with its own rows once more, up to the gear's group size, and the logits of a text are averaged over its
-    places.
+    A group that is not full is padded with empty rows, which add nothing to the mixture; where they would change an
+    answer, only groups of one size share a run. With `fill="repeat"` a group is padded with its own rows once more, up
+    to the gear's group size, and the logits of a text are averaged over its places.
     """
 
     def __init__(self, predictors: Mapping[str, Predictor], *, fill: Fill = "nothing") -> None:
@@ -109,11 +109,26 @@ class PredictorEngine:
         predictor = self.predictors[gear.engine]
         found: list[list[Any]] = [[] for _ in groups]
         longest = [max(len(row.ids) for row in group) for group in groups]
-        for some in plan_passes(longest, 1, lambda tokens: len(groups)):  # groups of similar length: less padding
-            each = iter(self._answers(predictor, [groups[number] for number in some], gear))
-            for number in some:
-                found[number] = list(islice(each, len(groups[number])))
+        for similar in plan_passes(longest, 1, lambda tokens: len(groups)):  # groups of similar length: less padding
+            for some in self._run_together(predictor, groups, similar):
+                each = iter(self._answers(predictor, [groups[number] for number in some], gear))
+                for number in some:
+                    found[number] = list(islice(each, len(groups[number])))
         return found
+
+    def _run_together(
+        self, predictor: Predictor, groups: list[list[Row]], numbers: Sequence[int]
+    ) -> Iterable[Sequence[int]]:
+        """The groups that may share a run: all, or those of one size, if it matters how many slots are empty.
+
+        The other groups may be strangers', and no answer may depend on how many texts those have.
+        """
+        if self.fill == "repeat" or predictor.runtime.empty_slots_change_nothing:
+            return [numbers]
+        by_size: dict[int, list[int]] = {}
+        for number in numbers:
+            by_size.setdefault(len(groups[number]), []).append(number)
+        return by_size.values()
 
     def _answers(self, predictor: Predictor, groups: list[list[Row]], gear: Gear) -> list[Any]:
         rows = [row for group in groups for row in group]

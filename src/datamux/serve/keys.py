@@ -5,12 +5,15 @@ away for a moment must not open a server to everyone.
 """
 
 import hmac
+import importlib.util
 import json
 import logging
 import os
 import secrets
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -47,20 +50,22 @@ class KeyFile:
             raise ValueError(f"a name must be 1 to 100 printable characters, got {name!r}")
         if name in OF_THE_SERVER:
             raise ValueError(f"{name!r} is a name of the server itself; choose another name")
-        keys = self.all()
-        if any(key.name == name for key in keys):
-            raise ValueError(f"there is a key named {name!r} already; remove it first, or choose another name")
         secret = f"dmx_{secrets.token_urlsafe(32)}"
-        self._write([*keys, Key(name, _hash(secret), datetime.now(UTC).isoformat(timespec="seconds"))])
+        with self._alone():
+            keys = self.all()
+            if any(key.name == name for key in keys):
+                raise ValueError(f"there is a key named {name!r} already; remove it first, or choose another name")
+            self._write([*keys, Key(name, _hash(secret), datetime.now(UTC).isoformat(timespec="seconds"))])
         return secret
 
     def remove(self, name: str) -> None:
-        keys = self.all()
-        if all(key.name != name for key in keys):
-            raise ValueError(
-                f"there is no key named {name!r}; there are: {', '.join(key.name for key in keys) or 'none'}"
-            )
-        self._write([key for key in keys if key.name != name])
+        with self._alone():
+            keys = self.all()
+            if all(key.name != name for key in keys):
+                raise ValueError(
+                    f"there is no key named {name!r}; there are: {', '.join(key.name for key in keys) or 'none'}"
+                )
+            self._write([key for key in keys if key.name != name])
 
     def all(self) -> list[Key]:
         if not self.file.exists():
@@ -108,6 +113,20 @@ class KeyFile:
             if stamp is None or stamp != self._told:
                 logger.error("the keys stay as they were: %s cannot be read (%s)", self.file, type(error).__name__)
             self._told = stamp
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until nobody else changes the file. Where there are no file locks, this does nothing."""
+        if importlib.util.find_spec("fcntl") is None:
+            yield
+            return
+        import fcntl
+
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.with_name(self.file.name + ".lock").open("a") as handle:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
 
     def _write(self, keys: list[Key]) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,23 @@ from datamux.serve.errors import ClientGone, Problem, error_body
 MAX_HEAD = 65_536  # bytes
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The whole body: at most `most` bytes, within `seconds`."""
+class Bodies:
+    """How much is held of bodies that are still being read: many slow senders must not fill the memory."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+
+    def hold(self, size: int) -> None:
+        """Count this many bytes more; raise if that is too much."""
+        self.held += size
+        if self.held > self.most:
+            told = "too many requests are being sent at the same time; try again later"
+            raise Problem(429, told, {"connection": "close", "retry-after": "1"})
+
+
+async def read_body(request: Request, most: int, seconds: float, bodies: Bodies | None = None) -> bytes:
+    """The whole body: at most `most` bytes, within `seconds`, and with all other `bodies` not too much."""
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > most:
         raise _too_large(most)
@@ -28,10 +43,15 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                 if size > most:
                     raise _too_large(most)
                 parts.append(part)
+                if bodies is not None:
+                    bodies.hold(len(part))
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
         raise Problem(408, f"the request was not sent within {seconds:g} seconds", {"connection": "close"}) from None
+    finally:
+        if bodies is not None:
+            bodies.held -= sum(map(len, parts))
 
 
 def _too_large(most: int) -> Problem:

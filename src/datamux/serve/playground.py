@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
 
 from datamux.serve.gears import Gear
-from datamux.serve.limits import read_body
 from datamux.serve.recent import RecentPasses
 from datamux.serve.refusals import BadInput
 from datamux.serve.routes import stops_if_client_leaves
@@ -61,9 +60,8 @@ def add_playground(app: FastAPI, service: Service) -> None:
 
     @app.post("/playground/answers", include_in_schema=False)
     async def answers(request: Request) -> dict[str, Any]:
-        tenant, settings = service.tenant_of(request), service.settings
-        body = await read_body(request, settings.max_body_bytes, settings.body_timeout_ms / 1000)
-        question = Question.model_validate_json(body)
+        tenant = service.tenant_of(request)
+        question = Question.model_validate_json(await service.body_of(request, tenant))
         with stops_if_client_leaves(request):
             return await _answers(service, tenant, question)
 

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from datamux.serve.batcher import Answers
 from datamux.serve.errors import ClientGone, Problem, documented
-from datamux.serve.limits import read_body
 from datamux.serve.schemas import (
     ClassifyAnswer,
     ClassifyRequest,
@@ -128,8 +127,7 @@ def add_answers(service: Service) -> APIRouter:
 
 async def _read(request: Request, service: Service, model: type[M]) -> tuple[M, str]:
     tenant = service.tenant_of(request)
-    settings = service.settings
-    body = await read_body(request, settings.max_body_bytes, settings.body_timeout_ms / 1000)
+    body = await service.body_of(request, tenant)
     try:
         return model.model_validate_json(body), tenant
     except ValidationError as error:

@@ -18,6 +18,7 @@ from datamux.serve.gears import Gear, Gearbox
 from datamux.serve.health import TENANT as HEALTH
 from datamux.serve.health import Heartbeat
 from datamux.serve.keys import KeyFile
+from datamux.serve.limits import Bodies, read_body
 from datamux.serve.metrics import Metrics
 from datamux.serve.settings import KEYS_FILE, Settings, group_sizes
 from datamux.serve.tuned import load_gears, tuned_gears
@@ -59,6 +60,7 @@ class Service:
         self.gearbox = Gearbox([self._with_independence(gear) for gear in chosen])
         self.keys = keys_of(self.settings)
         self.batcher = Batcher(engine or self.engine, self.gearbox, _limits(self.settings))
+        self._bodies = Bodies(self.settings.max_queue_characters)
         self.metrics = Metrics(self.batcher.waiting_by_tenant, public_name)
         self.metrics.healthy = lambda: self.batcher.healthy
         self.metrics.repeats = lambda: self.engine.repeats
@@ -84,6 +86,12 @@ class Service:
             return EVERYONE
         client = request.scope.get("client") or ("unknown", id(request))
         return f"{CONNECTION} {client[0]}:{client[1]}"
+
+    async def body_of(self, request: Request, tenant: str) -> bytes:
+        """The body of a request, which is not read if its tenant has no room for texts."""
+        settings = self.settings
+        self.batcher.check_room(tenant)
+        return await read_body(request, settings.max_body_bytes, settings.body_timeout_ms / 1000, self._bodies)
 
     def check_metrics(self, tenant: str) -> None:
         """Metrics name all tenants, so the operator may keep them for one key."""

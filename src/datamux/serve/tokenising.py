@@ -59,6 +59,11 @@ class Joined:
         self._tokenise = tokenise
         self._waiting: OrderedDict[str, OrderedDict[Part, None]] = OrderedDict()  # by tenant, in order of their turns
         self._task: asyncio.Task[None] | None = None
+        self._began: float | None = None  # when the call that runs now began, on the event loop's clock
+
+    def busy_for(self, now: float) -> float:
+        """For how many seconds the call that runs now has been running; 0 if none does."""
+        return 0.0 if self._began is None else now - self._began
 
     async def __call__(self, tenant: str, texts: Sequence[Any]) -> Rows:
         loop = asyncio.get_running_loop()
@@ -107,7 +112,11 @@ class Joined:
         if not parts:
             return
         try:
-            rows = await self._tokenise([text for part in parts for text in part.texts])
+            self._began = asyncio.get_running_loop().time()
+            try:
+                rows = await self._tokenise([text for part in parts for text in part.texts])
+            finally:
+                self._began = None
         except asyncio.CancelledError:
             waiting = [part for parts in self._waiting.values() for part in parts]
             self._waiting.clear()

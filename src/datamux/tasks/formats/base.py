@@ -1,6 +1,6 @@
 """What a file format is: how its rows are read and written, and what is known about its columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where written rows were read, for a format that can keep the types of their columns."""
+    """Where written rows were read, for a format whose columns have types."""
 
     file: Path
     numbers: Sequence[int]  # of the rows in that file, counted from 1
-    added: Sequence[str]  # columns that the file does not have
+    added: Mapping[str, Any]  # columns that the file does not have, each with an example of its values
 
 
 def nothing_to_check() -> None:

@@ -34,12 +34,18 @@ def header(file: Path) -> list[str]:
 
 
 def write(file: Path, rows: Sequence[Row], columns: Sequence[str], origin: Origin | None) -> None:
-    """Write the rows. If they were read from parquet too, their columns keep their types."""
+    """Write the rows. If they were read from parquet too, their columns keep their types.
+
+    Added columns have the type of their example, whatever the rows hold: parts of one data set must fit together.
+    """
     import pyarrow
     import pyarrow.parquet as parquet
 
+    examples = {} if origin is None else origin.added
+
     def column(name: str) -> Any:
-        return _as_arrow(name, [row.get(name) for row in rows])
+        example = [examples[name]] if name in examples else []
+        return _as_arrow(name, [*example, *(row.get(name) for row in rows)]).slice(len(example))
 
     if origin is not None and origin.file.suffix.lower() == SUFFIX:
         places = pyarrow.array([number - 1 for number in origin.numbers], pyarrow.int64())
