@@ -44,6 +44,7 @@ multiplexed row is **the same checkpoint** at another group size k.
 
 - Scores are percent: the mean over the seeds and over three random groupings. In brackets is the difference to the best
   plain model of the same family.
+- After ± is the sample's standard deviation over the seeds.
 - With one seed, differences of less than two points are not findings. Seeds of a multiplexed model share one warm-up.
 - Epochs are passes over the task's rows, at most: small groups leave a part of a batch out.
 - Minutes are training time, all stages together. They are upper bounds, because other work ran on the machine at times.

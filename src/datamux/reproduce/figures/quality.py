@@ -4,10 +4,11 @@ A mixed model is compared with the best plain model of its family on the same ta
 """
 
 from collections import defaultdict
-from statistics import fmean, pstdev
+from statistics import fmean
 
 from datamux.reproduce.catalogue import get_experiment
 from datamux.reproduce.records import Groups, Record, records_of
+from datamux.reproduce.spread import spread_of
 from datamux.reproduce.tables import TITLES, minutes, table
 
 SIZES = (1, 2, 5, 10, 20, 40)
@@ -41,7 +42,7 @@ def quality_section(figure: str, groups: Groups) -> list[str]:
                 cells.append("")
                 continue
             value = fmean(found[k])
-            spread = f" ± {pstdev(found[k]):.1f}" if len(found[k]) > 1 else ""
+            spread = f" ± {spread_of(found[k]):.1f}" if len(found[k]) > 1 else ""
             drop = f" ({value - plain:+.1f})" if is_mixed and plain is not None else ""
             digits = 2 if figure == "retrieval" else 1  # close to 100, tenths show no difference
             cells.append(f"{value:.{digits}f}{spread}{drop}")

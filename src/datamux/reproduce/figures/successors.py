@@ -4,7 +4,7 @@ Every score is shown beside what it costs: how many layers of the encoder would 
 """
 
 from collections.abc import Callable
-from statistics import fmean, stdev
+from statistics import fmean
 
 from datamux.reproduce.catalogue.successors import (
     CUT,
@@ -20,6 +20,7 @@ from datamux.reproduce.catalogue.successors import (
 )
 from datamux.reproduce.multiplications import layers_per_text
 from datamux.reproduce.records import Groups, Record, recorded_by_name
+from datamux.reproduce.spread import spread_of
 from datamux.reproduce.tables import TITLES, minutes, paragraphs, table
 
 NOT_RUN = "not run yet"
@@ -95,7 +96,7 @@ def _if_fewer(records: list[Record], seeds: int) -> str:
 
 
 def _with_spread(values: list[float]) -> str:
-    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    return f"{fmean(values):.1f}" + (f" ± {spread_of(values):.1f}" if len(values) > 1 else "")
 
 
 def _scores(records: list[Record], k: int, metric: str = "score") -> list[float]:

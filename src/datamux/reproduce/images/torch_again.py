@@ -5,7 +5,7 @@ run of the same network falls 19 times in 20 (Student's t): mean ± 4.303 sqrt(1
 """
 
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from datamux.evaluate.records import make_record
@@ -13,6 +13,7 @@ from datamux.reproduce.catalogue import choose
 from datamux.reproduce.experiment import Series
 from datamux.reproduce.images.runs import Run, finished, perform_all
 from datamux.reproduce.records import committed
+from datamux.reproduce.spread import spread_of
 from datamux.vision.digits import Images
 
 # Series and N: how many seeds. Cheap runs that used each part of the C++ code: the network, tiles, nonlinear maps.
@@ -36,7 +37,8 @@ def torch_again_record(data: Images, out: Path, points: dict[tuple[str, int], in
     for (name, n), seeds in points.items():
         series, before = native_runs(name, n)
         accuracies = [run["accuracy"] for run in before]
-        spread, reach = stdev(accuracies), 4.303 * (1 + 1 / 3) ** 0.5 * stdev(accuracies)
+        spread = spread_of(accuracies)
+        reach = 4.303 * (1 + 1 / 3) ** 0.5 * spread
         interval = [fmean(accuracies) - reach, fmean(accuracies) + reach]
         for run in before[:seeds]:
             row = {"series": name, "n": n, "seed": run["seed"], "committed": run["accuracy"]}

@@ -7,11 +7,12 @@ seeds, if a figure does not say otherwise.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.records import Record, recorded
+from datamux.reproduce.spread import spread_of
 
 COLUMNS = ("series", "n", "metric", "value", "spread", "seeds", "paper")
 Row = dict[str, Any]
@@ -58,11 +59,6 @@ def row(
     series: str, n: int, metric: str, value: float, spread: float = 0.0, seeds: int = 1, paper: float | None = None
 ) -> Row:
     return dict(zip(COLUMNS, (series, n, metric, value, spread, seeds, paper), strict=True))
-
-
-def spread_of(values: Sequence[float]) -> float:
-    """The standard deviation that a few seeds show; 0 for a single one."""
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def score_rows(points: Sequence[Point], given: Mapping[str, list[Record]] | None = None) -> list[Row]:
