@@ -10,6 +10,7 @@ import torch
 from datamux.reproduce.anchors import COSINE, NEAREST, RATIO, separation
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.construction import SERIES, construction_record, interference
+from datamux.reproduce.figures.quality import quality_section
 from datamux.reproduce.images import rules as image_rules
 from datamux.reproduce.paper import text_figures
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES, figure
@@ -22,8 +23,9 @@ from datamux.reproduce.paper.measured_figures import BY_CHANCE, INDEXED, SPREAD
 from datamux.reproduce.paper.pages import PARTS, claims_page, cost_page, counted, figure_lines, part_page
 from datamux.reproduce.paper.rules import analysis, appendix, cost, results
 from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, share
-
-METRIC = text_figures.METRICS["sst2"]
+from datamux.reproduce.records import recorded_by_name
+from datamux.reproduce.spread import spread_of
+from paper_rows import METRIC, lines, tasks, with_rows
 
 
 @pytest.mark.parametrize("name", PAPER_FIGURES)
@@ -51,6 +53,17 @@ def test_scores_are_means_over_seeds_with_their_spread():
     assert score_rows([Point("a", 3, METRIC, point.experiment)], {point.experiment: records}) == []
 
 
+def test_the_tables_of_scores_and_the_papers_figures_have_the_same_spread():
+    """The sample's standard deviation: for 70, 71 and 75 it is 2.6, and the population's would be 2.2."""
+    (record, *_) = recorded_by_name("sst2/scratch-n20")
+    records = [record | {"results": [result | {"score": s} for result in record["results"]]} for s in (0.7, 0.71, 0.75)]
+    point = Point("a", 20, METRIC, "sst2/scratch-n20")
+    (shown,) = score_rows([point], {point.experiment: records})
+    assert round(shown["spread"], 1) == 2.6
+    assert "| 72.0 ± 2.6 |" in quality_section("sst2", {"scratch-n20": records})[-1]
+    assert spread_of([70.0]) == 0.0
+
+
 def test_a_figure_counts_the_records_of_every_seed():
     found, needed = figure("seeds").records
     assert needed == 3 * 4 * 3 + 3, "three seeds of four tasks at three sizes, and of our larger model"
@@ -68,16 +81,6 @@ def test_every_claim_is_on_a_page():
     assert [claim.name for claim in CLAIMS if claim.part != "images" and f"> {claim.statement}" not in pages] == []
 
 
-def _with_rows(monkeypatch, name, rows):
-    monkeypatch.setitem(PAPER_FIGURES, name, replace(PAPER_FIGURES[name], rows=lambda: rows))
-
-
-def _tasks(plain, paper, metric=METRIC):
-    series = [("plain", 1, plain), (text_figures.OUR_PLAIN, 1, plain)]
-    series += [(text_figures.PAPER, n, score) for n, score in zip((2, 5, 10), paper, strict=True)]
-    return [row(name, n, metric, score) for name, n, score in series]
-
-
 @pytest.mark.parametrize(
     ("plain", "paper", "word"),
     [
@@ -88,12 +91,12 @@ def _tasks(plain, paper, metric=METRIC):
     ],
 )
 def test_the_verdict_on_a_drop_follows_the_numbers(monkeypatch, plain, paper, word):
-    _with_rows(monkeypatch, "tasks", _tasks(plain, paper, text_figures.METRICS["mnli"]))
+    with_rows(monkeypatch, "tasks", tasks(plain, paper, text_figures.METRICS["mnli"]))
     assert results.task_drop("mnli", small=2.0, large=4.0).word == word
 
 
 def test_a_missing_record_is_said(monkeypatch):
-    _with_rows(monkeypatch, "tasks", [])
+    with_rows(monkeypatch, "tasks", [])
     found = results.task_drop("mnli", small=2.0, large=4.0)
     assert found == Verdict("not run yet", "There is no record of plain at N = 1 (MNLI accuracy) at the mini scale.")
 
@@ -103,27 +106,19 @@ def test_throughput_needs_both_numbers(monkeypatch):
 
     for found, word in (((12.0, 20.0), "holds"), ((12.0, 15.0), "holds in part"), ((5.0, 9.0), "does not hold")):
         rows = [row("12L/768H, index", n, TIMES, times) for n, times in zip((20, 40), found, strict=True)]
-        _with_rows(monkeypatch, "throughput", rows)
+        with_rows(monkeypatch, "throughput", rows)
         assert cost.throughput().word == word
     assert [share(n, 2) for n in (2, 1, 0)] == ["holds", "holds in part", "does not hold"]
 
 
 def test_one_n_of_three_is_no_verdict(monkeypatch):
-    rows = [row for row in _tasks(70.0, (69.0, 68.0, 67.0)) if row["n"] != 5]
-    _with_rows(monkeypatch, "tasks", rows)
+    rows = [row for row in tasks(70.0, (69.0, 68.0, 67.0)) if row["n"] != 5]
+    with_rows(monkeypatch, "tasks", rows)
     found = results.task_drop("sst2", small=2.0, large=4.0)
     assert found.word == "not run yet"
     assert "at N = 5 (SST-2 accuracy) at the mini scale" in found.because
     with pytest.raises(NotRun):
         share(0, 0)
-
-
-def _lines(metric, **series):
-    """Rows of series over the sizes of the mini scale; a score may be (score, spread, seeds)."""
-    sizes = (2, 5, 10)
-    wide = [s if isinstance(s, tuple) else (s, 0.0, 1) for scores in series.values() for s in scores]
-    names = [(name.replace("_", " "), n) for name in series for n in sizes]
-    return [row(name, n, metric, *score) for (name, n), score in zip(names, wide, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -134,23 +129,25 @@ def _lines(metric, **series):
         ((90.0, 90.0, 90.0), (80.0, 80.0, 80.0), "holds in part"),  # it learns, but less
         ((70.0, 70.0, 70.0), (69.0, 71.0, 70.0), "does not hold"),
         ((50.0, 50.0, 1.0), (50.0, 50.0, 1.0), "cannot be tested here"),
+        ((70.0, 50.0, 50.0), (50.0, 50.0, 50.0), "holds in part"),  # only N = 2 says something
+        ((50.0, 50.0, 50.0), (70.0, 50.0, 50.0), "does not hold"),  # it is learned without the warm-up alone
     ],
 )
 def test_the_warm_up_is_judged_in_the_papers_training(monkeypatch, with_it, without, word):
     shared = {text_figures.PAPER: with_it, text_figures.NO_WARMUP: without}
-    names = _lines(text_figures.METRICS["conll2003"], **shared)
+    names = lines(text_figures.METRICS["conll2003"], **shared)
     names = [{**r, "value": max(0.0, r["value"] - 50)} for r in names]  # guessing gives 50% of SST-2, and no name
-    _with_rows(monkeypatch, "warm-up", _lines(METRIC, **shared) + names)
+    with_rows(monkeypatch, "warm-up", lines(METRIC, **shared) + names)
     assert results.warmup_needed().word == word
 
 
 def test_retrieval_is_judged_by_the_papers_parts_at_every_n(monkeypatch):
     larger = [row(text_figures.LARGER, 20, text_figures.RETRIEVAL, 99.0)]
     paper = dict.fromkeys(text_figures.PAPER_WARMUPS, (99.0, 99.0, 99.0))
-    rows = larger + _lines(text_figures.RETRIEVAL, **paper, **{"ours, index": (10.0, 10.0, 10.0)})
-    _with_rows(monkeypatch, "retrieval-accuracy", rows)
+    rows = larger + lines(text_figures.RETRIEVAL, **paper, **{"ours, index": (10.0, 10.0, 10.0)})
+    with_rows(monkeypatch, "retrieval-accuracy", rows)
     assert results.retrieval().word == "holds", "our own parts are not the paper's"
-    _with_rows(monkeypatch, "retrieval-accuracy", [r for r in rows if (r["series"], r["n"]) != ("ortho, mlp", 10)])
+    with_rows(monkeypatch, "retrieval-accuracy", [r for r in rows if (r["series"], r["n"]) != ("ortho, mlp", 10)])
     assert results.retrieval().word == "not run yet"
 
 
@@ -166,8 +163,8 @@ def test_retrieval_is_judged_by_the_papers_parts_at_every_n(monkeypatch):
 )
 def test_mlp_demultiplexing_is_worse_beyond_noise_and_unstable_over_seeds(monkeypatch, mlp, word):
     shared = {"prefix": ((70.0, 0.3, 3),) * 3, "MLP": mlp}
-    rows = _lines(METRIC, **shared) + _lines(text_figures.METRICS["conll2003"], **shared)
-    _with_rows(monkeypatch, "mlp-demultiplexer", rows)
+    rows = lines(METRIC, **shared) + lines(text_figures.METRICS["conll2003"], **shared)
+    with_rows(monkeypatch, "mlp-demultiplexer", rows)
     assert appendix.mlp_demultiplexer().word == word
 
 
@@ -178,13 +175,13 @@ def test_the_bound_compares_warm_ups_of_the_same_n(monkeypatch):
         "keys": ("Gaussian", "learned", "binary"),
         "mlp-demultiplexer": ("prefix", "MLP"),
     }.items():
-        rows = _lines(text_figures.RETRIEVAL, **dict.fromkeys(names, falling[0]))
+        rows = lines(text_figures.RETRIEVAL, **dict.fromkeys(names, falling[0]))
         for task in ("sst2", "conll2003"):
-            rows += _lines(text_figures.METRICS[task], **dict.fromkeys(names, falling[1]))
-        _with_rows(monkeypatch, figure_name, rows)
+            rows += lines(text_figures.METRICS[task], **dict.fromkeys(names, falling[1]))
+        with_rows(monkeypatch, figure_name, rows)
     assert results.upper_bound().word == "cannot be tested here"
     worse = [{**r, "value": r["value"] - 20} if (r["series"], r["n"]) == ("MLP", 10) else r for r in rows]
-    _with_rows(monkeypatch, "mlp-demultiplexer", worse)
+    with_rows(monkeypatch, "mlp-demultiplexer", worse)
     assert results.upper_bound().word == "holds"
 
 
@@ -202,7 +199,7 @@ def test_equal_cost_takes_each_size_from_the_model_that_has_it(monkeypatch):
         for metric in (METRIC, text_figures.METRICS["conll2003"]):
             rows += [row(text_figures.MIXED, k, metric, 60.0 + better) for k in (4, 9, 16)]
             rows += [row(text_figures.AS_CHEAP, k, metric, 60.0) for k in (4, 9, 16)]
-        _with_rows(monkeypatch, "equal-cost", rows)
+        with_rows(monkeypatch, "equal-cost", rows)
         assert cost.equal_cost().word == word
 
 
@@ -225,9 +222,10 @@ def test_indices_are_judged_beside_chance(monkeypatch, apart, word):
     far = dict(zip(INDEXED[series], (1.0, 1.0, apart), strict=True))
     rows = [row(series, n, SPREAD, points) for n, points in far.items()]
     rows += [row(series, n, BY_CHANCE, chance) for n, chance in zip(far, (1.0, 1.0, 4.5), strict=True)]
-    _with_rows(monkeypatch, "indices", rows)
+    rows += [row(series, n, METRIC, 70.0) for n in far]
+    with_rows(monkeypatch, "indices", rows)
     assert analysis.indices().word == word
-    _with_rows(monkeypatch, "indices", [r for r in rows if r["n"] != 5])
+    with_rows(monkeypatch, "indices", [r for r in rows if r["n"] != 5])
     assert analysis.indices().word == "not run yet"
 
 
@@ -235,9 +233,9 @@ def test_anchors_of_our_models_alone_hold_only_in_part(monkeypatch):
     ours = [row("sentiment", 20, COSINE, 0.02), row("sentiment", 20, NEAREST, 99.0)]
     papers = [row("hadamard-index-n10", 10, COSINE, -0.05), row("hadamard-index-n10", 10, NEAREST, 99.0)]
     for rows, word in ((ours, "holds in part"), (ours + papers, "holds")):
-        _with_rows(monkeypatch, "anchors", rows)
+        with_rows(monkeypatch, "anchors", rows)
         assert analysis.far_apart().word == word
-    _with_rows(monkeypatch, "anchors", [*ours, {**papers[0], "value": 0.5}])
+    with_rows(monkeypatch, "anchors", [*ours, {**papers[0], "value": 0.5}])
     assert analysis.far_apart().word == "holds in part"
 
 
@@ -267,10 +265,10 @@ def test_smaller_models_without_the_papers_prefix_hold_only_in_part(monkeypatch)
 
     rows = [row("12L/768H, gate", 40, TIMES, 40.0), row("12L/768H, index", 40, TIMES, 30.0)]
     rows += [row(f"{shape}, gate", 20, TIMES, 60.0) for shape in ("12L/384H", "4L/768H")]
-    _with_rows(monkeypatch, "throughput", rows)
+    with_rows(monkeypatch, "throughput", rows)
     assert cost.smaller_throughput().word == "holds in part"
     rows += [row(f"{shape}, index", 20, TIMES, 60.0) for shape in ("12L/384H", "4L/768H")]
-    _with_rows(monkeypatch, "throughput", rows)
+    with_rows(monkeypatch, "throughput", rows)
     assert cost.smaller_throughput().word == "holds"
 
 
@@ -297,17 +295,17 @@ def test_separation_tells_tight_clouds_from_one_cloud():
 
 
 def test_pages_and_pictures_come_from_the_rows(monkeypatch, tmp_path):
-    _with_rows(monkeypatch, "tasks", _tasks(71.23, (70.0, 69.0, 68.0)))
+    with_rows(monkeypatch, "tasks", tasks(71.23, (70.0, 69.0, 68.0)))
     assert "71.2" in "\n".join(figure_lines(figure("tasks")))
     assert "71.2" in part_page("results")
-    _with_rows(monkeypatch, "anchors", [row("a", 20, COSINE, -0.0587), row("b", 20, COSINE, 3e-14)])
+    with_rows(monkeypatch, "anchors", [row("a", 20, COSINE, -0.0587), row("b", 20, COSINE, 3e-14)])
     assert "| a | -0.06 |" in part_page("analysis"), "a small number keeps its digits"
     assert "| b | 3.0e-14 |" in part_page("analysis")
     page = claims_page()
     assert all(claim.statement in page for claim in CLAIMS)
     draw_paper_figure(figure("tasks"), tmp_path / "tasks.png")
     assert (tmp_path / "tasks.png").stat().st_size > 5000
-    _with_rows(monkeypatch, "tasks", [])
+    with_rows(monkeypatch, "tasks", [])
     with pytest.raises(FileNotFoundError, match="datamux reproduce tasks"):
         draw_paper_figure(figure("tasks"), tmp_path / "none.png")
 
@@ -342,7 +340,7 @@ def test_the_page_of_cost_opens_with_what_mixing_gains_over_its_rival(monkeypatc
     rows = [
         row(f"{tokens} tokens, measured", 16, AGAINST, times) for tokens, times in ((128, 1.1), (512, 1.5), (2048, 3.2))
     ]
-    _with_rows(monkeypatch, "cost-model", rows)
+    with_rows(monkeypatch, "cost-model", rows)
     assert "1.1 times at 128 tokens, 1.5 times at 512 tokens, 3.2 times at 2,048 tokens." in cost_page().split("![")[0]
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.catalogue.mini import SIZES
 from datamux.reproduce.paper.drawing import draw_anchors
-from datamux.reproduce.paper.figure import PaperFigure, Row, row, spread_of
-from datamux.reproduce.paper.text_figures import INDEXED_PAPER, PAPER
+from datamux.reproduce.paper.figure import PaperFigure, Row, row
+from datamux.reproduce.paper.text_figures import INDEXED_PAPER, METRICS, PAPER
 from datamux.reproduce.records import recorded
+from datamux.reproduce.spread import spread_of
 
 SPEEDS = {"12L/768H": "12l-768h", "12L/384H": "12l-384h", "4L/768H": "4l-768h"}
 STATED = {("12L/768H", 20): 11.0, ("12L/768H", 40): 18.0, ("12L/384H", 20): 25.0, ("4L/768H", 20): 25.0}
@@ -22,6 +23,7 @@ INDEXED = {
     "ours, SST-2": dict.fromkeys(SIZES, "mini-sst2/ours-n10"),
     "ours, 4L/256H, SST-2": dict.fromkeys((2, 5, 10, 20), "sst2/scratch-n20"),
 }
+INDEXED_METRICS = {series: METRICS["mnli" if "MNLI" in series else "sst2"] for series in INDEXED}
 ANCHORS = {n: f"anchors/hadamard-index-n{n}" for n in SIZES} | {0: "anchors/ours-n10", -1: "anchors/sentiment"}
 
 
@@ -64,7 +66,7 @@ def memory_rows() -> list[Row]:
 
 
 def index_rows() -> list[Row]:
-    """How far the indices are apart: the best and the worst of the slots, averaged over seeds."""
+    """How far the indices are apart: the best and the worst of the slots, averaged over seeds; and the score itself."""
     rows = []
     for series, points in INDEXED.items():
         for n, name in points.items():
@@ -74,6 +76,8 @@ def index_rows() -> list[Row]:
                 apart = [max(some) - min(some) for some in slots]
                 rows.append(row(series, n, SPREAD, fmean(apart), spread_of(apart), len(apart)))
                 rows.append(row(series, n, BY_CHANCE, fmean(_chance(r) for r in found), 0.0, len(slots)))
+                scores = [100 * r["score"] for r in found]
+                rows.append(row(series, n, INDEXED_METRICS[series], fmean(scores), spread_of(scores), len(scores)))
     return rows
 
 

@@ -5,38 +5,47 @@ from statistics import fmean
 from datamux.reproduce.catalogue.mini import ABLATED, SIZES
 from datamux.reproduce.paper import text_figures as text
 from datamux.reproduce.paper.figure import Row
-from datamux.reproduce.paper.rules.analysis import not_worse
 from datamux.reproduce.paper.rules.reading import (
-    GUESSING,
     NOISE,
-    SAYS,
+    NOTHING_LEARNED,
     TASK_METRICS,
     TASK_NOISE,
-    differences,
+    Pair,
+    apart,
+    compared,
+    learned,
+    limited,
     mini,
+    not_worse,
+    pairs_of,
     rows_of,
 )
-from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, at_most_in_part, listed, rule, share, signed
+from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, at_most_in_part, listed, rule, share
 
 
 @rule
 def seeds() -> Verdict:
+    """A score that no seed has beyond guessing varies little for another reason."""
     rows = [row for row in rows_of("seeds") if int(str(row["seeds"])) >= 3]
     if not rows:
         raise NotRun("three seeds")
-    spreads = [float(str(row["spread"])) for row in rows]
+    told = [row for row in rows if learned(row["metric"], row["value"] + row["spread"])]
+    if not told:
+        return Verdict("cannot be tested here", NOTHING_LEARNED)
+    spreads = [float(row["spread"]) for row in told]
     word: Word = "holds" if max(spreads) <= 1.0 else "holds in part" if fmean(spreads) <= 1.0 else "does not hold"
-    names = {str(row["series"]) for row in rows}
+    names = {str(row["series"]) for row in told}
     if text.PAPER not in names:
         word = at_most_in_part(word)  # not tried in the paper's own setting
     numbers = f"{fmean(spreads):.1f} points in the mean, at most {max(spreads):.1f}"
-    return Verdict(word, f"{len(rows)} points with three seeds ({', '.join(sorted(names))}): {numbers}.")
+    places = [(f"{row['series']}, {row['metric']}", f"N = {row['n']}") for row in told]
+    because = f"{len(told)} points with three seeds ({', '.join(sorted(names))}): {numbers}."
+    return limited(lambda: word, places, len(rows), because)
 
 
 @rule
 def learned_keys() -> Verdict:
-    met, total, apart = not_worse("keys", "learned", "Gaussian", TASK_METRICS)
-    return Verdict(share(met, total), f"Gaussian minus learned: {apart}.")
+    return compared(pairs_of("keys", "learned", "Gaussian", TASK_METRICS), not_worse, "Gaussian minus learned")
 
 
 @rule
@@ -50,18 +59,23 @@ def binary_keys() -> Verdict:
 @rule
 def mlp_demultiplexer() -> Verdict:
     """Worse: beyond noise at some N, and nowhere better. Unstable: seeds far apart, or a score that is guessed."""
-    found = differences("mlp-demultiplexer", "prefix", "MLP", TASK_METRICS)
-    apart = [points for by_size in found.values() for points in by_size.values()]
-    worse = min(apart) < -TASK_NOISE and max(apart) <= TASK_NOISE
+    pairs = pairs_of("mlp-demultiplexer", "prefix", "MLP", TASK_METRICS)
     unstable = [
         f"{text.METRICS[task]} at N = {n} ({reason})"
         for task in ABLATED
         for n in SIZES
         if (reason := _unstable(task, n))
     ]
-    shown = "; ".join(f"{metric}: {signed(by_size)}" for metric, by_size in found.items())
+    told = [pair for pair in pairs if pair.says_something]
+
+    def word() -> Word:
+        points = [pair.apart for pair in told]
+        worse = min(points) < -TASK_NOISE and max(points) <= TASK_NOISE
+        return share(worse + bool(unstable), 2)
+
     trouble = f"Unstable: {', '.join(unstable)}." if unstable else "No seed of it is far from the others."
-    return Verdict(share(worse + bool(unstable), 2), f"MLP minus prefix: {shown}. {trouble}")
+    places = [(pair.metric, pair.where) for pair in told]
+    return limited(word, places, len(pairs), f"MLP minus prefix: {apart(told)}. {trouble}")
 
 
 def _unstable(task: str, n: int) -> str:
@@ -69,7 +83,7 @@ def _unstable(task: str, n: int) -> str:
     prefix, mlp = (_row(series, text.METRICS[task], n) for series in ("prefix", "MLP"))
     if mlp["seeds"] < 3:
         raise NotRun(f"three seeds of MLP at N = {n} ({text.METRICS[task]}) at the mini scale")
-    if mlp["value"] < GUESSING[task] + SAYS <= prefix["value"]:
+    if learned(text.METRICS[task], prefix["value"]) and not learned(text.METRICS[task], mlp["value"]):
         return f"{mlp['value']:.1f}, which is guessed"
     if mlp["spread"] > NOISE and mlp["spread"] > 2 * prefix["spread"]:
         return f"seeds spread by {mlp['spread']:.1f} points, with the prefix by {prefix['spread']:.1f}"
@@ -83,12 +97,12 @@ def _row(series: str, metric: str, n: int) -> Row:
 
 @rule
 def sizes() -> Verdict:
-    parts, met, total = [], 0, 0
+    pairs = []
     for metric in TASK_METRICS:
         widths = mini("sizes", metric, "3 layers, width", (60, 120))
         layers = mini("sizes", metric, "width 120, layers", (1, 3))
-        lost = {"half the width": widths[120] - widths[60], "one layer": layers[3] - layers[1]}
-        met += sum(points <= TASK_NOISE for points in lost.values())
-        total += len(lost)
-        parts.append(f"{metric}: " + ", ".join(f"{points:.1f} lost with {name}" for name, points in lost.items()))
-    return Verdict(share(met, total), "; ".join(parts) + ".")
+        pairs += [
+            Pair(metric, "half the width", widths[120], widths[60]),
+            Pair(metric, "one layer", layers[3], layers[1]),
+        ]
+    return compared(pairs, not_worse, "Smaller minus full")

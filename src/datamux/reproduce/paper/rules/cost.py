@@ -1,10 +1,10 @@
 """Throughput and memory (R3 and the appendix), and the question of equal cost, which the paper does not ask."""
 
-from datamux.reproduce.catalogue.mini import ABLATED, EQUAL_COST
+from datamux.reproduce.catalogue.mini import EQUAL_COST
 from datamux.reproduce.paper import text_figures as text
 from datamux.reproduce.paper.measured_figures import TIMES
-from datamux.reproduce.paper.rules.reading import NOISE, mini, rows_of
-from datamux.reproduce.paper.verdict import Verdict, Word, at_most_in_part, known, listed, rule, share, signed, value
+from datamux.reproduce.paper.rules.reading import NOISE, TASK_METRICS, compared, pairs_of, rows_of
+from datamux.reproduce.paper.verdict import Verdict, Word, at_most_in_part, known, listed, rule, share, value
 
 FULL = "12L/768H"
 
@@ -55,11 +55,8 @@ def memory() -> Verdict:
 
 @rule
 def equal_cost() -> Verdict:
-    better, parts = [], []
-    for task in ABLATED:
-        metric, sizes = text.METRICS[task], tuple(EQUAL_COST)
-        mixed, cheap = (mini("equal-cost", metric, series, sizes) for series in (text.MIXED, text.AS_CHEAP))
-        apart = {k: mixed[k] - cheap[k] for k in sizes}
-        better += [points > NOISE for points in apart.values()]
-        parts.append(f"{metric}: {signed(apart)}")
-    return Verdict(share(sum(better), len(better)), f"Mixed minus narrow and plain: {'; '.join(parts)}.")
+    return compared(
+        pairs_of("equal-cost", text.AS_CHEAP, text.MIXED, TASK_METRICS, tuple(EQUAL_COST)),
+        lambda told: share(sum(pair.apart > NOISE for pair in told), len(told)),
+        "Mixed minus narrow and plain",
+    )

@@ -4,20 +4,23 @@ from itertools import combinations
 
 import numpy as np
 
-from datamux.reproduce.catalogue.mini import ABLATED, SIZES
+from datamux.reproduce.catalogue.mini import SIZES
 from datamux.reproduce.figures.growth import due_sizes, growth, warmups
 from datamux.reproduce.paper import text_figures as text
 from datamux.reproduce.paper.rules.reading import (
-    GUESSING,
     NOISE,
     PAPER_WIDTH,
-    SAYS,
     TASK_METRICS,
     TASK_NOISE,
     WIDTH,
-    differences,
+    Pair,
+    compared,
+    learned,
+    limited,
     lost,
     mini,
+    not_worse,
+    pairs_of,
     rows_of,
     says_something,
 )
@@ -88,34 +91,40 @@ def hard_tasks() -> Verdict:
 @rule
 def small_n() -> Verdict:
     """Only what is above the noise between runs counts as a gain."""
-    gains, parts = [], []
+    gains, parts, guessed = [], [], False
     for task in ("sst2", "qqp", "conll2003"):
         if says_something(task):
             found = {n: -points for n, points in lost(task).items() if n <= 5}
             gains += [points > NOISE for points in found.values()]
             parts.append(f"{text.METRICS[task]}: {signed(found)}")
+        else:
+            guessed = True
+            parts.append(f"{text.METRICS[task]}: the plain model guesses")
     if not gains:
         return Verdict("cannot be tested here", GUESSES)
-    return Verdict(share(sum(gains), len(gains)), f"{'; '.join(parts)}; a gain counts from {NOISE:g} points on.")
+    word = share(sum(gains), len(gains))
+    return Verdict(
+        at_most_in_part(word) if guessed else word, f"{'; '.join(parts)}; a gain counts from {NOISE:g} points on."
+    )
 
 
 @rule
 def ortho_or_hadamard() -> Verdict:
     metrics = (*TASK_METRICS, text.METRICS["qqp"])
-    found = differences("tasks", text.ORTHO, text.PAPER, metrics)
-    close = [abs(points) <= TASK_NOISE for apart in found.values() for points in apart.values()]
-    parts = [f"{metric}: {signed(apart)}" for metric, apart in found.items()]
-    return Verdict(share(sum(close), len(close)), f"Hadamard minus Ortho: {'; '.join(parts)}.")
+    return compared(
+        pairs_of("tasks", text.ORTHO, text.PAPER, metrics),
+        lambda told: share(sum(abs(pair.apart) <= TASK_NOISE for pair in told), len(told)),
+        "Hadamard minus Ortho",
+    )
 
 
 @rule
 def published_code() -> Verdict:
-    """Not worse than the training that the paper describes, beyond noise, on the tasks that say something."""
-    metrics = [text.METRICS[task] for task in ("sst2", "conll2003", "qqp", "mnli") if says_something(task)]
-    found = differences("tasks", text.PAPER, text.PUBLISHED, metrics)
-    good = [points >= -TASK_NOISE for apart in found.values() for points in apart.values()]
-    parts = [f"{metric}: {signed(apart)}" for metric, apart in found.items()]
-    return Verdict(share(sum(good), len(good)), f"As published minus as the paper says: {'; '.join(parts)}.")
+    """Not worse than the training that the paper describes, beyond noise."""
+    metrics = [text.METRICS[task] for task in ("sst2", "conll2003", "qqp", "mnli")]
+    return compared(
+        pairs_of("tasks", text.PAPER, text.PUBLISHED, metrics), not_worse, "As published minus as the paper says"
+    )
 
 
 @rule
@@ -134,23 +143,29 @@ def retrieval() -> Verdict:
 @rule
 def upper_bound() -> Verdict:
     """At the same N, is the warm-up that retrieves clearly more the one from which the task scores higher?"""
-    sides = []
+    found = []
     for name, series in {"keys": ("Gaussian", "learned", "binary"), "mlp-demultiplexer": ("prefix", "MLP")}.items():
         for pair in combinations(series, 2):
             accuracy = [mini(name, text.RETRIEVAL, one) for one in pair]
-            scores = [{task: mini(name, text.METRICS[task], one) for task in ABLATED} for one in pair]
+            scores = [{metric: mini(name, metric, one) for metric in TASK_METRICS} for one in pair]
             for n in SIZES:
                 better = int(accuracy[1][n] > accuracy[0][n])
                 if accuracy[better][n] - accuracy[1 - better][n] > APART:
-                    sides += [scores[better][task][n] - scores[1 - better][task][n] for task in ABLATED]
-    if not sides:
+                    found += [
+                        Pair(metric, f"N = {n}", scores[1 - better][metric][n], scores[better][metric][n])
+                        for metric in TASK_METRICS
+                    ]
+    if not found:
         return Verdict(
             "cannot be tested here", "At the same N, all warm-ups retrieve about as much: the bound was not tried."
         )
-    met = sum(points > NOISE for points in sides)
-    return Verdict(
-        share(met, len(sides)),
-        f"Two warm-ups of the same N whose accuracy is more than {APART:g} points apart: in {met} of {len(sides)} "
+    told = [pair for pair in found if pair.says_something]
+    met = sum(pair.apart > NOISE for pair in told)
+    return limited(
+        lambda: share(met, len(told)),
+        [(pair.metric, pair.where) for pair in told],
+        len(found),
+        f"Two warm-ups of the same N whose accuracy is more than {APART:g} points apart: in {met} of {len(told)} "
         f"comparisons the task scores more than {NOISE:g} points higher from the better one.",
     )
 
@@ -158,20 +173,22 @@ def upper_bound() -> Verdict:
 @rule
 def warmup_needed() -> Verdict:
     """Judged in the paper's own training, where the warm-up lets the task be learned."""
-    judged, parts = [], []
-    for task in ABLATED:
-        metric = text.METRICS[task]
-        with_it, without = (mini("warm-up", metric, series) for series in (text.PAPER, text.NO_WARMUP))
-        learned = [n for n in SIZES if with_it[n] >= GUESSING[task] + SAYS]
-        judged += [(without[n] < GUESSING[task] + SAYS, without[n] < with_it[n] - TASK_NOISE) for n in learned]
-        parts.append(f"{metric} without it: {listed(without)}; with it: {listed(with_it)}")
-    because = f"{'. '.join(parts)}.{_in_our_training()}"
-    if not judged:
-        return Verdict("cannot be tested here", f"With the warm-up, too, the tasks are guessed. {because}")
-    word = share(sum(guesses for guesses, _ in judged), len(judged))
-    if word == "does not hold" and all(worse for _, worse in judged):
-        word = "holds in part"  # it learns, but less
-    return Verdict(word, because)
+    found = pairs_of("warm-up", text.PAPER, text.NO_WARMUP, TASK_METRICS)
+    told = [pair for pair in found if pair.says_something]
+    parts = [
+        f"{metric} without it: {listed(mini('warm-up', metric, text.NO_WARMUP))}; "
+        f"with it: {listed(mini('warm-up', metric, text.PAPER))}"
+        for metric in TASK_METRICS
+    ]
+
+    def word() -> Word:
+        guessed = sum(not learned(pair.metric, pair.second) for pair in told)
+        if not guessed and all(pair.apart < -TASK_NOISE for pair in told):
+            return "holds in part"  # it learns, but less
+        return share(guessed, len(told))
+
+    places = [(pair.metric, pair.where) for pair in told]
+    return limited(word, places, len(found), f"{'. '.join(parts)}.{_in_our_training()}")
 
 
 def _in_our_training() -> str:
