@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from typing import get_args
 
@@ -12,6 +13,7 @@ from command_line import run as datamux
 from command_line import succeed
 from datamux.evaluate.records import read_record, write_record
 from datamux.multiplexers import IMAGE_MULTIPLEXERS
+from datamux.reproduce import records as stored
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
 from datamux.reproduce.experiment import narrowed
 from datamux.reproduce.figures import draw
@@ -20,6 +22,7 @@ from datamux.reproduce.images.measurements import measure, pca_record, picture_r
 from datamux.reproduce.images.rows import COLUMNS, RATE, RATIO, rows_of
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.claims import CLAIMS
+from datamux.reproduce.paper.image_figures import IMAGE_FIGURES
 from datamux.reproduce.paper.verdict import Word
 from datamux.reproduce.records import has_record
 from datamux.reproduce.runner import described
@@ -187,7 +190,7 @@ def test_a_figure_on_other_digits_says_which(tmp_path, monkeypatch):
 def test_the_list_names_every_figure_and_experiment():
     rows = json.loads(succeed("reproduce", "--list", "--json"))
     by_entry = {entry: [row["name"] for row in rows if row["entry"] == entry] for entry in ("figure", "claim")}
-    assert by_entry == {"figure": list(PAPER_FIGURES), "claim": [claim.name for claim in CLAIMS]}
+    assert by_entry == {"figure": [*PAPER_FIGURES, *IMAGE_FIGURES], "claim": [claim.name for claim in CLAIMS]}
     assert [row["name"] for row in rows if row["entry"] == "experiment"] == list(EXPERIMENTS)
     assert {row["holds"] for row in rows if row["entry"] == "claim"} <= set(get_args(Word))
     assert all(row["record"] in ("yes", "in part", "no", "retired") for row in rows)
@@ -195,9 +198,38 @@ def test_the_list_names_every_figure_and_experiment():
     (cnn,) = (row for row in rows if row["name"] == "mnist/mnist-cnn")
     assert {"cnn", "nonlinear"} <= set(cnn["holds"]), "an image experiment says which claims it shows"
     shown = [line.split()[0] for line in succeed("reproduce", "--list").splitlines() if line.strip()]
-    assert {*PAPER_FIGURES, *FIGURES, *(claim.name for claim in CLAIMS)} <= set(shown)
+    assert {*PAPER_FIGURES, *IMAGE_FIGURES, *FIGURES, *(claim.name for claim in CLAIMS)} <= set(shown)
     listed = succeed("reproduce", "--list", "mnist")
     assert all(experiment.id in listed for experiment in choose("mnist"))
+
+
+def test_the_list_has_the_papers_image_figures_with_their_records():
+    listed = json.loads(succeed("reproduce", "--list", "--json"))
+    rows = {row["name"]: row for row in listed if row["entry"] == "figure"}
+    shown_by_claims = {claim.figure for claim in CLAIMS if claim.part == "images"}
+    assert set(IMAGE_FIGURES) == shown_by_claims
+    for name, found in IMAGE_FIGURES.items():
+        assert (rows[name]["record"], rows[name]["records"]) == ("yes", 1)
+        assert {claim.name for claim in CLAIMS if claim.figure == name} == set(rows[name]["holds"])
+        assert {tuple(row) for row in found.rows()} == {COLUMNS}
+
+
+def test_some_seeds_of_several_are_a_record_in_part(tmp_path, monkeypatch):
+    experiment, committed = get_experiment("sst2/scratch-n20"), stored.RESULTS
+    monkeypatch.setattr(stored, "RESULTS", tmp_path)
+
+    def state():
+        (listed,) = json.loads(succeed("reproduce", "--list", experiment.id, "--json"))
+        (row,) = [line for line in succeed("reproduce", "--list").splitlines() if line.startswith("sst2 ")]
+        return listed["record"], "0 of " in row, "1 of " in row, "1 in part" in row
+
+    assert state() == ("no", True, False, False), "without records the list is still printed"
+    seen = []
+    for seed in experiment.recorded_seeds:
+        (tmp_path / experiment.file_name(seed)).parent.mkdir(exist_ok=True)
+        shutil.copy(committed / experiment.file_name(seed), tmp_path / experiment.file_name(seed))
+        seen.append(state())
+    assert seen == [("in part", True, False, True), ("in part", True, False, True), ("yes", False, True, False)]
 
 
 @pytest.mark.parametrize("name", [experiment.name for experiment in choose("mnist")])

@@ -17,9 +17,11 @@ from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.claims import CLAIMS, Claim
 from datamux.reproduce.paper.drawing import draw_paper_figure
 from datamux.reproduce.paper.figure import PaperFigure, Point, score_rows
+from datamux.reproduce.paper.image_figures import IMAGE_FIGURES
 from datamux.reproduce.paper.pages import figure_lines
-from datamux.reproduce.records import Groups, Record, has_record, recorded, records_of
+from datamux.reproduce.records import Groups, Record, record_state, recorded, records_of
 
+LISTED = (*PAPER_FIGURES.values(), *IMAGE_FIGURES.values())  # the figures of the paper, of texts and of images
 FEW = 7  # experiments that are named in the list of figures
 SELECTED = ("images", "image speed")  # the kinds of records of which some series and sizes can be shown
 
@@ -28,7 +30,7 @@ def print_list(names: list[str], as_json: bool) -> None:
     """The paper's figures and claims, and our figures; with names, the experiments; as JSON, all of them."""
     experiments = [e for name in names for e in choose(name)] if names else list(EXPERIMENTS.values())
     if as_json:
-        paper = [] if names else [*map(_described_figure, PAPER_FIGURES.values()), *map(_described_claim, CLAIMS)]
+        paper = [] if names else [*map(_described_figure, LISTED), *map(_described_claim, CLAIMS)]
         typer.echo(json.dumps(paper + [_described(e) for e in experiments], indent=1))
     elif names:
         columns = ("experiment", "kind", "seeds", "record")
@@ -37,7 +39,7 @@ def print_list(names: list[str], as_json: bool) -> None:
         ]
         show_table((*columns, "what it shows, or needs first"), rows)
     else:
-        figures = [(f.name, f.where, f.title, f.record) for f in PAPER_FIGURES.values()]
+        figures = [(f.name, f.where, f.title, f.record) for f in LISTED]
         show_table(("figure of the paper", "where", "about", "record"), figures)
         typer.echo()
         claims = [(c.name, c.statement, verdict.word, verdict.because) for c in CLAIMS for verdict in (c.verdict,)]
@@ -94,9 +96,10 @@ def print_paper_figure(name: str, plot: Path | None, as_json: bool) -> None:
 
 def _figure_row(figure: str) -> tuple[str, ...]:
     inside = choose(figure)
-    with_record = sum(has_record(e.id) for e in inside)
+    states = [record_state([e]) for e in inside]
+    in_part = f", {states.count('in part')} in part" if "in part" in states else ""
     names = ", ".join(e.name for e in inside) if len(inside) <= FEW else f"datamux reproduce --list {figure}"
-    return figure, FIGURES[figure], f"{with_record} of {len(inside)}", names
+    return figure, FIGURES[figure], f"{states.count('yes')} of {len(inside)}{in_part}", names
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _described(experiment: Experiment) -> dict[str, Any]:
         "seeds": len(experiment.seeds),
         "series": [s.name for s in experiment.series],
         "needs": list(experiment.needs),
-        "record": "retired" if experiment.retired else "yes" if has_record(experiment.id) else "no",
+        "record": "retired" if experiment.retired else record_state([experiment]),
         "holds": _verdicts(experiment.name),
     }
 

@@ -1,8 +1,9 @@
 """The records of experiments that come with the package."""
 
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from datamux.evaluate.records import read_record
 from datamux.reproduce.catalogue import EXPERIMENTS, get_experiment
@@ -10,6 +11,7 @@ from datamux.reproduce.experiment import Experiment
 
 RESULTS = Path(str(resources.files("datamux.reproduce"))) / "results"
 Record = dict[str, Any]
+State = Literal["yes", "in part", "no"]
 Groups = dict[str, list[Record]]  # the records of a figure, one per seed, by the names of their experiments
 
 
@@ -31,9 +33,21 @@ def records_of(figure: str) -> Groups:
 
 
 def has_record(name: str) -> bool:
-    """Whether the package has a record of an experiment."""
-    experiment = get_experiment(name)
-    return any((RESULTS / experiment.file_name(seed)).is_file() for seed in experiment.recorded_seeds)
+    """Whether the package has a record of an experiment, be it of one seed among several."""
+    found, _ = count_records([get_experiment(name)])
+    return found > 0
+
+
+def count_records(experiments: Iterable[Experiment]) -> tuple[int, int]:
+    """How many records of some experiments are in the package, of how many; each seed has a record of its own."""
+    files = [RESULTS / experiment.file_name(seed) for experiment in experiments for seed in experiment.recorded_seeds]
+    return sum(file.is_file() for file in files), len(files)
+
+
+def record_state(experiments: Iterable[Experiment]) -> State:
+    """Whether the records of some experiments are in the package: all of them, some or none."""
+    found, needed = count_records(experiments)
+    return "yes" if found == needed else "in part" if found else "no"
 
 
 def committed(name: str) -> Record:

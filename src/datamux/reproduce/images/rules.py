@@ -4,17 +4,21 @@ from itertools import pairwise
 
 from datamux.reproduce.images.rows import rows_of
 from datamux.reproduce.paper.verdict import NotRun, Verdict, Word, listed, rule, share
-from datamux.reproduce.records import committed, has_record
+from datamux.reproduce.records import Record, committed, has_record
 
 CLOSE = 5.0  # points: the paper says "about"
 SIGNIFICANT = 5.0  # points: a drop that the paper calls none
 CNN, MLP, KERNELS = "mnist-cnn", "mnist-mlp", "mnist-cnn-kernels"
 
 
-def _value(name: str, series: str, n: int, of: str = "value") -> float:
+def _record(name: str) -> Record:
     if not has_record(name):
         raise NotRun(name)
-    for row in rows_of(committed(name)):
+    return committed(name)
+
+
+def _value(name: str, series: str, n: int, of: str = "value") -> float:
+    for row in rows_of(_record(name)):
         if (row["series"], row["n"]) == (series, n):
             return float(row[of])
     raise NotRun(f"{series} at N = {n} in {name}")
@@ -32,8 +36,7 @@ def _about(name: str, series: str, n: int, stated: float) -> Verdict:
 
 @rule
 def pca() -> Verdict:
-    record = committed("mnist-pca")
-    found = {row["series"]: row["value"] for row in record["rows"]}
+    found = {row["series"]: row["value"] for row in _record("mnist-pca")["rows"]}
     wrong, right = found.get("as_published"), next(v for s, v in found.items() if s != "as_published")
     word: Word = "holds" if abs(right - 86.54) < 0.5 else "does not hold"
     return Verdict(word, f"{right:.1f}%. The paper's {wrong:.1f}% comes from subtracting the wrong mean.")

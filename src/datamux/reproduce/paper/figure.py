@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from datamux.reproduce.catalogue import EXPERIMENTS
-from datamux.reproduce.records import Record, recorded
+from datamux.reproduce.records import Record, State, count_records, record_state, recorded
 from datamux.reproduce.spread import spread_of
 
 COLUMNS = ("series", "n", "metric", "value", "spread", "seeds", "paper")
@@ -45,14 +45,12 @@ class PaperFigure:
     @property
     def records(self) -> tuple[int, int]:
         """How many of its records are in the package, of how many; each seed has a record of its own."""
-        needed = [EXPERIMENTS[name] for name in self.experiments]
-        return sum(len(recorded(e)) for e in needed), sum(len(e.recorded_seeds) for e in needed)
+        return count_records(EXPERIMENTS[name] for name in self.experiments)
 
     @property
-    def record(self) -> str:
-        """Whether its records are in the package: yes, in part, or no."""
-        found, needed = self.records
-        return "yes" if found == needed else "in part" if found else "no"
+    def record(self) -> State:
+        """Whether its records are in the package."""
+        return record_state(EXPERIMENTS[name] for name in self.experiments)
 
 
 def row(
