@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from typing import get_args
@@ -16,7 +17,7 @@ from datamux.multiplexers import IMAGE_MULTIPLEXERS
 from datamux.reproduce import records as stored
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
 from datamux.reproduce.experiment import narrowed
-from datamux.reproduce.figures import draw
+from datamux.reproduce.figures import DERIVED, draw
 from datamux.reproduce.images import runs as image_runs
 from datamux.reproduce.images.measurements import measure, pca_record, picture_record, speed_record, variance_shares
 from datamux.reproduce.images.rows import COLUMNS, RATE, RATIO, rows_of
@@ -261,6 +262,29 @@ def test_the_records_of_every_figure_are_shown_as_json(figure):
     rows = json.loads(succeed("reproduce", figure, "--show", "--json"))
     assert rows
     assert all(isinstance(row, dict) for row in rows)
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_tables_of_several_figures_are_shown_as_json(name):
+    """With the numbers of the table, which has one line per row."""
+    rows = json.loads(succeed("reproduce", name, "--show", "--json"))
+    _, *lines = [line for line in succeed("reproduce", name, "--show").splitlines() if line.startswith("| ")]
+    assert len(rows) == len(lines) > 0
+    for row, line in zip(rows, lines, strict=True):
+        assert row["model"] in line
+        numbers = [row["measured"]] if "measured" in row else [p["minute"] for p in row["reached"]]
+        assert all(re.search(rf"\b{number:.1f}|\b{number:.2f}", line) for number in map(abs, numbers))
+
+
+def test_the_growth_of_a_warm_up_is_told_by_size():
+    rows = {row["model"]: row for row in json.loads(succeed("reproduce", "growth", "--show", "--json"))}
+    row = rows["scratch-n20"]
+    sizes = [point["size"] for point in row["reached"]]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 20
+    assert row["held_out"]["step"] > 0
+    assert 0.5 < row["power"] < 2
+    assert any(row["power"] is None and row["reached"] == [] for row in rows.values()), "one continues another"
 
 
 def test_one_experiment_is_shown_by_its_name():

@@ -216,7 +216,7 @@ def _show(
     from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 
     if len(names) == 1 and names[0] in DERIVED:
-        return output.print_derived(names[0], plot)
+        return output.print_derived(names[0], plot, as_json)
     if len(names) == 1 and names[0] in PAPER_FIGURES and names[0] not in FIGURES:
         return output.print_paper_figure(names[0], plot, as_json)
     chosen = _chosen(names)

@@ -10,7 +10,7 @@ import typer
 from datamux.cli.output import show_table
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose
 from datamux.reproduce.experiment import IMAGES, Experiment
-from datamux.reproduce.figures import DERIVED, SECTIONS, can_draw, draw
+from datamux.reproduce.figures import DERIVED, DERIVED_ROWS, SECTIONS, can_draw, draw
 from datamux.reproduce.figures.growth import draw_growth
 from datamux.reproduce.images.rows import rows_of, select_rows, without_accuracy
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES
@@ -117,13 +117,17 @@ def _described(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def print_derived(name: str, plot: Path | None) -> None:
+def print_derived(name: str, plot: Path | None, as_json: bool) -> None:
     """A section that is made of the records of other figures."""
     if plot is not None and name != "growth":
         raise ValueError(f"there is no picture of {name}: leave --plot out")
     if plot is not None:
         draw_growth(plot)
-    typer.echo(_without_pictures(SECTIONS[name](records_of(DERIVED[name]))))
+    groups = records_of(DERIVED[name])
+    if as_json:
+        typer.echo(json.dumps(DERIVED_ROWS[name](groups), indent=1))
+    else:
+        typer.echo(_without_pictures(SECTIONS[name](groups)))
 
 
 def committed_records(chosen: list[Experiment], series: list[str], sizes: list[int]) -> list[Record]:

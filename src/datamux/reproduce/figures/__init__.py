@@ -9,7 +9,7 @@ from typing import Any
 
 from datamux.evaluate.plots import draw_frontier, draw_speed, save_figure
 from datamux.reproduce.figures.ablations import ablation_section
-from datamux.reproduce.figures.aims import quality_aims, speed_aims
+from datamux.reproduce.figures.aims import quality_aim_rows, quality_aims, speed_aim_rows, speed_aims
 from datamux.reproduce.figures.audits import audit_section
 from datamux.reproduce.figures.benchmarks import breakdown_section, memory_section, speed_section
 from datamux.reproduce.figures.cluster import cluster_section
@@ -19,7 +19,7 @@ from datamux.reproduce.figures.frontiers import (
     encoder_frontier_section,
     frontier_section,
 )
-from datamux.reproduce.figures.growth import growth_section
+from datamux.reproduce.figures.growth import growth_rows, growth_section
 from datamux.reproduce.figures.packaged import packaged_section
 from datamux.reproduce.figures.quality import quality_section
 from datamux.reproduce.figures.serving import serving_section, soak_section
@@ -70,6 +70,11 @@ SECTIONS: dict[str, Callable[[Groups], list[str]]] = {
 }
 # Sections that have no experiments of their own -> the figure whose records they show; empty: they read several.
 DERIVED = {"quality-aims": "", "growth": "retrieval", "speed-aims": ""}
+DERIVED_ROWS: dict[str, Callable[[Groups], list[dict[str, Any]]]] = {  # what they show, for scripts
+    "quality-aims": lambda groups: quality_aim_rows(),
+    "growth": growth_rows,
+    "speed-aims": lambda groups: speed_aim_rows(),
+}
 IMAGE_TITLES = {
     "mnist-mlp": "The paper's MLP",
     "mnist-cnn": "The paper's CNN (dashed, hollow: as published)",

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +23,32 @@ ABOUT = paragraphs(
 
 def growth_section(groups: Groups) -> list[str]:
     """The step and minute at which each warm-up reached each group size."""
-    records = {name: group[0] for name, group in groups.items()}
     rows = []
-    for name, record in records.items():
-        if len(warmups(record)) > 1:
-            rows.append([name, "", "continues another warm-up", _well_held(record), ""])
+    for found in growth_rows(groups):
+        held = found["held_out"]
+        held_words = f"{held['step']} ({held['minute']:.1f})" if held else "never"
+        if found["power"] is None:
+            rows.append([found["model"], "", "continues another warm-up", held_words, ""])
             continue
-        late = due_sizes(record)
-        points = [f"{k}{'*' if k in late else ''}: {step} ({m:.1f})" for k, step, m in growth(record)]
-        share = f"{record['recipe']['warmup']['threshold']:.0%}"
-        rows.append([name, share, ", ".join(points), _well_held(record), f"N^{_power(record):.1f}"])
+        points = [f"{p['size']}{'*' * p['due']}: {p['step']} ({p['minute']:.1f})" for p in found["reached"]]
+        share = f"{found['share']:.0%}"
+        rows.append([found["model"], share, ", ".join(points), held_words, f"N^{found['power']:.1f}"])
     titles = ["model", "share", "size: step (minute)", "95% held out: step (minute)", "minutes grow as"]
     return [*ABOUT, *table(titles, rows)]
+
+
+def growth_rows(groups: Groups) -> list[dict[str, Any]]:
+    """The same for scripts, one row per model. A warm-up that continues another one has no sizes and no power."""
+    rows: list[dict[str, Any]] = []
+    for name, (record, *_) in groups.items():
+        reached: list[dict[str, Any]] = []
+        alone = len(warmups(record)) == 1
+        if alone:
+            late = due_sizes(record)
+            reached = [{"size": k, "step": step, "minute": m, "due": k in late} for k, step, m in growth(record)]
+        about = {"model": name, "share": record["recipe"]["warmup"]["threshold"], "reached": reached}
+        rows.append(about | {"held_out": _well_held(record), "power": _power(record) if alone else None})
+    return rows
 
 
 def _power(record: Record) -> float:
@@ -44,15 +59,15 @@ def _power(record: Record) -> float:
     return float(np.polyfit(np.log(sizes), np.log(spent), 1)[0])
 
 
-def _well_held(record: Record, share: float = 0.95) -> str:
-    """When this share of the held-out words was right for the first time, with all slots in use."""
+def _well_held(record: Record, share: float = 0.95) -> dict[str, float] | None:
+    """The step and minute when this share of the held-out words was right for the first time, with all slots in use."""
     steps, minutes = 0, 0.0  # of the warm-ups before
     for stage in warmups(record):
         for entry in stage["log"]:
             if entry.get("eval_retrieval_accuracy", 0.0) >= share:
-                return f"{steps + entry['step']} ({minutes + _minute(stage, entry['step']):.1f})"
+                return {"step": steps + entry["step"], "minute": minutes + _minute(stage, entry["step"])}
         steps, minutes = steps + stage["steps"], minutes + stage["seconds"] / 60
-    return "never"
+    return None
 
 
 def warmups(record: Record) -> list[Record]:
