@@ -12,6 +12,7 @@ from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.figures.quality import IN_SHORT, scores, short_table
 from datamux.reproduce.paper.pages import claims_table
 from datamux.reproduce.records import committed, records_of
+from datamux.reproduce.tables import TITLES
 from datamux.zoo import shipped_models
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,20 @@ def test_pages_open_with_a_result_and_a_picture(page):
 
 def test_the_verdicts_on_the_papers_images_are_those_of_the_claims():
     assert "\n".join(claims_table("images")) in (ROOT / "docs/vision.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("task", "train", "scored"), [("qqp", 16_000, 4_000), ("qnli", 4_370, 1_093), ("mnli", 7_852, 1_963)]
+)
+def test_pages_say_of_which_subsets_the_older_records_are(task, train, scored):
+    """The sets have grown since: whoever compares these records with the mini scale has to know."""
+    found = [record for group in records_of(task).values() for record in group]
+    assert {row["rows"] for record in found for row in record["results"]} == {scored}
+    said = (ROOT / "docs/training.md").read_text()
+    _, _, older = said.partition("The committed records of QQP, QNLI and MNLI")
+    assert f"{train:,}" in older
+    assert f"{scored:,}" in older
+    assert f"older subset of {train + scored:,} rows" in TITLES[task]
 
 
 def test_a_plot_is_named_after_its_figure_and_experiment():
