@@ -111,6 +111,18 @@ def test_throughput_needs_both_numbers(monkeypatch):
     assert [share(n, 2) for n in (2, 1, 0)] == ["holds", "holds in part", "does not hold"]
 
 
+@pytest.mark.parametrize(("times", "word"), [(29.5, "holds in part"), (18.5, "does not hold")])
+def test_the_drafts_1800_percent_are_19_times_and_never_hold_for_seven_tasks(monkeypatch, times, word):
+    from datamux.reproduce.paper.measured_figures import TIMES
+
+    with_rows(monkeypatch, "throughput", [row("12L/768H, index", 40, TIMES, times)])
+    found = cost.draft_speed()
+    assert found.word == word
+    assert "1,800% more is 19x" in found.because
+    with_rows(monkeypatch, "throughput", [])
+    assert cost.draft_speed().word == "not run yet"
+
+
 def test_one_n_of_three_is_no_verdict(monkeypatch):
     rows = [row for row in tasks(70.0, (69.0, 68.0, 67.0)) if row["n"] != 5]
     with_rows(monkeypatch, "tasks", rows)
