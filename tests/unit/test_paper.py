@@ -322,6 +322,30 @@ def test_pages_and_pictures_come_from_the_rows(monkeypatch, tmp_path):
         draw_paper_figure(figure("tasks"), tmp_path / "none.png")
 
 
+def test_every_table_of_trained_models_says_how_many_seeds_its_numbers_have(monkeypatch):
+    def table(*scores):
+        with_rows(monkeypatch, "tasks", lines(METRIC, a=scores))
+        return figure_lines(figure("tasks"))[2:]
+
+    one, three = (70.0, 0.0, 1), (71.0, 0.52, 3)
+    assert table(one, one, one) == ["| a | 70.0 | 70.0 | 70.0 |", "", "Every number is of one seed."]
+    means = "Numbers are means over 3 seeds, with the sample's standard deviation after ±"
+    assert table(three, three, three) == ["| a | 71.0 ± 0.5 | 71.0 ± 0.5 | 71.0 ± 0.5 |", "", f"{means}."]
+    some = [
+        "| a | 70.0 (1 seed) | 71.0 ± 0.5 | 71.0 ± 0.5 |",
+        "",
+        f"{means}, but for cells that say how many they have.",
+    ]
+    assert table(one, three, three) == some
+    assert "seed" not in "\n".join(figure_lines(figure("memory-overhead"))), "it has no seeds, but rounds"
+
+
+def test_the_page_of_claims_says_how_many_experiments_have_one_seed():
+    single = [e for e in EXPERIMENTS.values() if e.family == "mini" and e.seeds == (0,)]
+    mini = [e for e in EXPERIMENTS.values() if e.family == "mini" and e.kind == "train"]
+    assert f"Of the {len(mini)} experiments at the mini scale, {len(single)} have one seed" in claims_page()
+
+
 def test_the_cost_model_explains_mixing_in_our_records():
     machine, (least, most) = fitted()
     errors = [abs(m.error(machine)) for m in measured() if m.k]

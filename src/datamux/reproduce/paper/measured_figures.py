@@ -75,7 +75,8 @@ def index_rows() -> list[Row]:
             if slots:
                 apart = [max(some) - min(some) for some in slots]
                 rows.append(row(series, n, SPREAD, fmean(apart), spread_of(apart), len(apart)))
-                rows.append(row(series, n, BY_CHANCE, fmean(_chance(r) for r in found), 0.0, len(slots)))
+                chance = [_chance(r) for r in found]
+                rows.append(row(series, n, BY_CHANCE, fmean(chance), spread_of(chance), len(chance)))
                 scores = [100 * r["score"] for r in found]
                 rows.append(row(series, n, INDEXED_METRICS[series], fmean(scores), spread_of(scores), len(scores)))
     return rows

@@ -4,12 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from datamux.reproduce.catalogue import EXPERIMENTS
+from datamux.reproduce.catalogue.mini import MINI
 from datamux.reproduce.catalogue.speed import EQUAL_COST_TOKENS
+from datamux.reproduce.experiment import PER_SEED
 from datamux.reproduce.paper.all_figures import PAPER_FIGURES
 from datamux.reproduce.paper.claims import CLAIMS, Claim
 from datamux.reproduce.paper.cost import AGAINST, LONG, fitted, measured, on_the_papers_gpu
 from datamux.reproduce.paper.cost_model import H100, RTX_2080
 from datamux.reproduce.paper.figure import PaperFigure, Row
+from datamux.reproduce.paper.rules.reading import TASK_NOISE
 from datamux.reproduce.tables import paragraphs, table
 
 PARTS = {
@@ -37,6 +41,12 @@ SCALE = (
     "Three series: as published (the task's demultiplexer is not warmed up), as the paper says, and ours (one "
     "checkpoint for every N). `datamux train paper/12l-768h/sst2` is the full scale, for GPUs."
 )
+ONE_SEED = sum(len(experiment.recorded_seeds) == 1 for experiment in MINI)
+SEEDS = (
+    f"Of the {len(MINI)} experiments at the mini scale, {ONE_SEED} have one seed and the others three; every table "
+    f"says which. Between single seeds, differences of up to {TASK_NOISE:g} points are not findings."
+)
+SEEDED = (*PER_SEED, "anchors")  # the kinds of experiments whose numbers are those of trained models
 
 
 def claims_page() -> str:
@@ -46,7 +56,7 @@ def claims_page() -> str:
     shown = PAPER_FIGURES[SUMMARY]
     if shown.rows():
         lines += paragraphs(f"![{shown.title}](paper-{SUMMARY}.png)")
-    lines += paragraphs(SCALE, GENERATED)
+    lines += paragraphs(SCALE, SEEDS, GENERATED)
     for part, title in PARTS.items():
         lines += [f"## {title}", "", *claims_table(part), ""]
         lines += paragraphs(f"More: {ELSEWHERE.get(part, f'[{title}](paper-{part}.md)')}.")
@@ -205,25 +215,38 @@ def _trust() -> list[str]:
 
 
 def figure_lines(figure: PaperFigure) -> list[str]:
-    """The numbers of a figure: one table per metric, one line per series, one column per N."""
+    """The numbers of a figure: one table per metric, one line per series, one column per N, and how many seeds."""
     rows = figure.rows()
+    seeded = any(EXPERIMENTS[name].kind in SEEDED for name in figure.experiments)
     lines: list[str] = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         some = [row for row in rows if row["metric"] == metric]
         sizes = sorted({row["n"] for row in some})
-        cells = {(row["series"], row["n"]): _cell(row) for row in some}
+        most = max(row["seeds"] for row in some) if seeded else 0
+        cells = {(row["series"], row["n"]): _cell(row, most) for row in some}
         names = dict.fromkeys(row["series"] for row in some)
         lines += table(
             [metric, *map(str, sizes)], [[name, *(cells.get((name, n), "") for n in sizes)] for name in names]
         )
-        lines.append("")
+        lines += ["", _seeds(some), ""] if seeded else [""]
     return lines[:-1]
 
 
-def _cell(row: Row) -> str:
+def _seeds(rows: Sequence[Row]) -> str:
+    """How many seeds the numbers of a table have, in a sentence."""
+    most = max(row["seeds"] for row in rows)
+    if most == 1:
+        return "Every number is of one seed."
+    fewer = ", but for cells that say how many they have" if any(row["seeds"] < most for row in rows) else ""
+    return f"Numbers are means over {most} seeds, with the sample's standard deviation after ±{fewer}."
+
+
+def _cell(row: Row, most: int) -> str:
+    """A number, and of how many seeds it is, if that is fewer than the `most` of its table."""
     spread = f" ± {row['spread']:.1f}" if row["seeds"] > 1 else ""
     paper = f" (paper: {row['paper']:g})" if row["paper"] is not None else ""
     size = abs(row["value"])
     digits = ".1f" if size >= 1 or size == 0 else ".2f" if size >= 0.01 else ".1e"
     number = f"{row['value']:{digits}}"
-    return f"{number}{spread}{paper}"
+    seeds = f" ({row['seeds']} seed{'s' * (row['seeds'] > 1)})" if row["seeds"] < most else ""
+    return f"{number}{spread}{seeds}{paper}"
