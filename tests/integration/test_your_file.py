@@ -10,6 +10,8 @@ from test_stages import TINY, recipe
 from test_training import datamux, write_sentences
 from transformers import BertConfig, BertModel
 
+from command_line import run
+from conftest import tiny_encoder
 from datamux.evaluate.evaluate_model import evaluate_model
 from datamux.evaluate.quality import Quality
 from datamux.hub.loading import load_config, load_model
@@ -117,6 +119,22 @@ def test_a_pretrained_encoder_is_fine_tuned_first_and_then_teaches(tmp_path, mon
     again = judge(tmp_path / "run/plain/task/model", alone, task_from_files({"train": file}, ["text"], "label"))
     assert (found.plain, again.plain) == (again.ours[0], None)
     assert found.as_dict()["plain"]["score"] == found.plain.score
+
+
+def test_an_encoder_that_cannot_be_cut_is_refused_before_anything_is_trained(tmp_path):
+    file = write_sentences(tmp_path / "train.csv", 60, 0)
+    tokenizer = train_tokenizer(file.read_text().splitlines(), 61, lowercase=True)
+    tokenizer.save_pretrained(tmp_path / "albert")
+    tiny_encoder("albert").save_pretrained(tmp_path / "albert")
+    words = ("train", "--train", file, "--start", tmp_path / "albert", "-o", tmp_path / "run")
+    refused = run(*words)
+    assert refused.returncode == 2
+    assert "albert cannot be mixed after layer 1" in refused.stderr
+    assert "--set model.mux_layer=0" in refused.stderr
+    assert not (tmp_path / "run").exists(), "the plain model was not trained first"
+    short = [word for name in ("steps", "plain_steps") for word in ("--set", f"task.{name}=1")]
+    datamux(*words, "--set", "model.mux_layer=0", *short)
+    assert (tmp_path / "run" / "task" / "model" / "training.json").exists(), "the advice works"
 
 
 def test_the_command_chooses_its_recipe_by_the_start(tmp_path):

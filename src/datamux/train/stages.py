@@ -22,7 +22,7 @@ from datamux.hub.models import MuxPreTrainedModel
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Chunks, Rows, encode_examples
 from datamux.tasks.task import Task, get_task
-from datamux.train.build import build, copy_head, has_own_head
+from datamux.train.build import build, check_layers, copy_head, has_own_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import (
     cache_folder,
@@ -95,6 +95,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     if recipe.model.needs_start and not recipe.model.start:
         raise ValueError("this recipe starts from a trained model: --set model.start=FOLDER_OR_NAME")
     recipe = as_plain(recipe) if recipe.run.plain else recipe
+    check_layers(recipe.model)  # before a plain model is trained, which is not cut
     if recipe.model.frozen:
         check_frozen(recipe)
     if task is None and recipe.task.name:
