@@ -88,6 +88,20 @@ def test_the_verdict_is_what_evaluate_says_of_the_held_out_rows(tmp_path):
     assert kept["ours"][0]["score"] == found.ours[0].score
 
 
+def test_texts_without_words_have_a_verdict_too(tmp_path):
+    file = tmp_path / "train.csv"
+    file.write_text(
+        "text,label\n" + "".join(f"{'🙂' * (row % 9 + 1)},{'yes' if row % 2 else 'no'}\n" for row in range(80))
+    )
+    small = ["--set", "model.layers=1", "--set", "model.hidden=32", "--set", "warmup.steps=0", "--set", "task.steps=2"]
+    said = datamux("train", "--train", file, "-o", tmp_path / "run", *small)
+    assert "the most frequent label" in said
+    assert "TF-IDF with a linear model was left out: there is no word in the texts that it learns from." in said
+    assert f"trained: {tmp_path / 'run'}" in said
+    kept = json.loads((tmp_path / "run/task/model/held_out.json").read_text())
+    assert len(kept["left_out"]) == 1
+
+
 def pretrained(folder, texts):
     tokenizer = train_tokenizer(texts, 200, lowercase=True)
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40, "hidden_size": 32}

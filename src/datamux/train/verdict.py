@@ -6,7 +6,7 @@ is the model to use where one text per pass is fast enough.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Verdict:
     plain: Quality | None = None  # of the plain model that was trained first
     plain_folder: str = ""
     pretrained: bool = False  # whether training started from a pretrained encoder of the user's choice
+    left_out: list[str] = field(default_factory=list)  # a sentence for each rival that failed
 
     @property
     def best_rival(self) -> Rival:
@@ -56,9 +57,10 @@ class Verdict:
         rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
         if self.plain is not None:
             rivals += f"; the plain model that was trained first {_shown(self.plain.score, metric)}"
+        left_out = "".join(f" {sentence}." for sentence in self.left_out)
         return (
             f"{metric} on {rows:,} held-out rows, which also decided when to stop: {scores}. "
-            f"For comparison: {rivals}.\n{self._advice()}"
+            f"For comparison: {rivals}.{left_out}\n{self._advice()}"
         )
 
     def _advice(self) -> str:
@@ -93,17 +95,19 @@ class Verdict:
     def as_dict(self) -> dict[str, object]:
         plain = None if self.plain is None else asdict(self.plain)
         rivals = [asdict(rival) for rival in self.rivals]
-        return {"ours": [asdict(q) for q in self.ours], "rivals": rivals, "plain": plain}
+        ours = [asdict(q) for q in self.ours]
+        return {"ours": ours, "rivals": rivals, "left_out": self.left_out, "plain": plain}
 
 
 def judge(model: Path, recipe: Recipe, task: Task, data_dir: str | None = None) -> Verdict:
     """Compare a trained model with simple rivals on the held-out rows, and save the verdict beside the model."""
     train, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
-    rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder())
+    left_out: list[str] = []
+    rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder(), left_out=left_out.append)
     folder = plain_model(model, recipe)
     plain = _measured(folder, task, held_out)[0] if folder else None
     started = recipe.model.start not in ("", PACKAGED_ENCODER)
-    verdict = Verdict(_measured(model, task, held_out), rivals, plain, str(folder or ""), started)
+    verdict = Verdict(_measured(model, task, held_out), rivals, plain, str(folder or ""), started, left_out)
     (model / FILE).write_text(json.dumps(verdict.as_dict(), indent=2))
     return verdict
 
