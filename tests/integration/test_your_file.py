@@ -23,8 +23,8 @@ from datamux.train.verdict import Verdict, judge
 from datamux.zoo import find_model
 
 
-def quality(group_size, score, metric="accuracy"):
-    return Quality(group_size, "nothing", metric, score, 0.0, 3, 1000, {}, [None])
+def quality(group_size, score, metric="accuracy", flips=None):
+    return Quality(group_size, "nothing", metric, score, 0.0, 3, 1000, {}, [None], flips)
 
 
 def test_a_model_that_beats_everything_says_so():
@@ -36,6 +36,13 @@ def test_a_model_that_beats_everything_says_so():
         "93.0% at one text per pass, 91.0% at 10 texts per pass. For comparison: TF-IDF 88.8%; x 20.0%.",
         "It is better than all simple ways at every group size up to 10.",
     ]
+
+
+def test_the_share_of_answers_that_flip_stands_beside_the_score():
+    mixed = [quality(1, 0.93, flips=0.0), quality(10, 0.91, flips=0.0213)]
+    said = "93.0% at one text per pass, 91.0% at 10 texts per pass, where 2.1% of the answers flip when only the"
+    assert f"{said} neighbours change. For comparison:" in str(Verdict(mixed, [Rival("TF-IDF", 0.888)]))
+    assert "flip" not in str(Verdict(mixed[:1], [Rival("TF-IDF", 0.888)])), "one text per pass has no neighbours"
 
 
 def test_a_model_that_loses_says_so_in_capitals_and_names_what_to_use():

@@ -168,6 +168,21 @@ def _change(record: dict) -> None:
                 row[key] += 0.1 * (1 + abs(row[key]))
 
 
+def test_flips_stand_behind_the_scores_where_they_were_measured():
+    groups = {"distilled-n20-consistent": records_of("sst2")["distilled-n20-consistent"]}
+    (measured,) = groups["distilled-n20-consistent"]
+    share = next(row["flips"] for row in measured["results"] if row["group_size"] == 20)
+    shown = "\n".join(SECTIONS["sst2"](groups))
+    assert f", {share:.1%} flip" in shown
+    assert "when only the neighbours do" in shown
+    older = json.loads(json.dumps(measured))
+    for row in older["results"]:
+        del row["flips"]
+    assert "flip" not in "".join(SECTIONS["sst2"]({"distilled-n20-consistent": [older]}))
+    both = "\n".join(SECTIONS["sst2"]({"distilled-n20-consistent": [older, measured]}))
+    assert f", {share:.1%} flip" in both, "the mean of the seeds that have it"
+
+
 def test_the_successors_table_shows_what_was_run_and_what_was_not():
     """With one record of two seeds and one of an ensemble, everything else is marked as not run."""
 

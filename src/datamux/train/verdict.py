@@ -11,7 +11,7 @@ from math import sqrt
 from pathlib import Path
 
 from datamux.evaluate.evaluate_model import default_sizes, load_rows
-from datamux.evaluate.quality import Quality, measure_quality, score
+from datamux.evaluate.quality import Quality, flips_of, measure_quality, score
 from datamux.inference.loading import load_runtime
 from datamux.tasks.examples import Examples
 from datamux.tasks.task import Task
@@ -53,7 +53,7 @@ class Verdict:
         metric = self.ours[0].metric
         rows = self.ours[0].rows
         sizes = [quality for quality in self.ours if quality.group_size in (1, self.ours[-1].group_size)]
-        scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes)
+        scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes) + _flips(sizes[-1])
         rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
         if self.plain is not None:
             rivals += f"; the plain model that was trained first {_shown(self.plain.score, metric)}"
@@ -129,6 +129,12 @@ def _encoder() -> str:
     """The pretrained encoder that is at hand: MiniLM if it is installed. Nothing is downloaded for a comparison."""
     found = find_model("minilm")
     return found if Path(found).is_dir() else ""
+
+
+def _flips(quality: Quality) -> str:
+    """How many answers change when only the neighbours change, where there are neighbours."""
+    share = flips_of(quality)
+    return "" if share is None else f", where {share:.1%} of the answers flip when only the neighbours change"
 
 
 def _per_pass(group_size: int) -> str:
