@@ -25,7 +25,7 @@ IN_SHORT = {
 
 def quality_section(figure: str, groups: Groups) -> list[str]:
     """The table of one task: one row per experiment, one column per group size."""
-    best: dict[tuple[str, str], float] = {}
+    best: dict[tuple[str, ...], float] = {}
     for records in groups.values():
         first = records[0]
         if first["variant"]["n"] == 1:
@@ -53,9 +53,9 @@ def quality_section(figure: str, groups: Groups) -> list[str]:
     return [f"## {TITLES[figure]}", "", about, "", *table(titles, rows)]
 
 
-def _rivals(record: Record) -> tuple[str, str]:
-    """Models with the same family and task are compared."""
-    return record["family"], record["task"]
+def _rivals(record: Record) -> tuple[str, ...]:
+    """Models with the same family, task and file of training rows are compared."""
+    return record["family"], record["task"], get_experiment(record["experiment"]).train_file
 
 
 def shown_name(record: Record) -> str:
