@@ -95,7 +95,6 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     if recipe.model.needs_start and not recipe.model.start:
         raise ValueError("this recipe starts from a trained model: --set model.start=FOLDER_OR_NAME")
     recipe = as_plain(recipe) if recipe.run.plain else recipe
-    check_layers(recipe.model)  # before a plain model is trained, which is not cut
     if recipe.model.frozen:
         check_frozen(recipe)
     if task is None and recipe.task.name:
@@ -103,6 +102,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     if recipe.task.steps and task is None:
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     check_same_run(recipe, task, folder)
+    check_layers(recipe.model)  # before a plain model is trained, which is not cut
     warmed_up = all((folder / name / "model" / "training.json").exists() for name in before)
     if recipe.task.steps and task is not None and not warmed_up:
         check_task(recipe, task, data_dir)  # report mistakes before the long warm-up, not after it
