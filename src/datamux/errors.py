@@ -1,4 +1,4 @@
-"""How to say that a value is not allowed, with what is allowed and the nearest name; or that an extra is missing."""
+"""How to say what is wrong: a value that is not allowed, with the nearest name that is, or a missing extra."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -11,6 +11,11 @@ def unknown_name(kind: str, name: object, allowed: Iterable[str]) -> ValueError:
     near = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ValueError(f"unknown {kind} {name!r}; allowed: {', '.join(names)}.{hint}")
+
+
+def reason(error: Exception) -> str:
+    """One line that says what went wrong."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def check_choice(kind: str, value: object, allowed: Iterable[str]) -> None:

@@ -6,9 +6,11 @@ import pytest
 import torch
 import transformers as tf
 
+from command_line import run
 from conftest import tiny_encoder
 from datamux import multiplex
 from datamux.evaluate.benchmarks import run_speed
+from datamux.evaluate.evaluate_model import evaluate_model
 from datamux.evaluate.frontier import measure_frontier
 from datamux.inference.export import export_model
 
@@ -55,10 +57,26 @@ def test_the_plain_model_is_the_measure(models, tmp_path):
         assert p["drop"] == pytest.approx(100 * (points[0]["score"] - p["score"]))
         assert len(p["rates"]) == 1
         assert p["positions"] >= 256
+    assert [p["flips"] for p in points[:2]] == [None, None], "one text per pass has no neighbours"
+    alone = evaluate_model(models[1], str(file), group_sizes=[2, 4])["results"]
+    assert [p["flips"] for p in points[2:4]] == [row["flips"] for row in alone]
     assert [p["folder"] for p in points] == [models[0]] * 2 + [models[1]] * 4
     assert any(p["best"] for p in points)
     assert found["recommendation"]["max_drop"] == 1.0
     assert found["recommendation"]["line"].startswith("Within 1 points of plain, torch: use ")
+
+
+def test_the_command_says_how_many_answers_change_with_the_neighbours(models, tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    words = ["frontier", file, "-m", models[0], "-m", models[1], "--group-size", 4, "--rounds", 1, "--seconds", 0.01]
+    record = tmp_path / "record.json"
+    shown = run(*words, "--max-drop", 100, "--record", record)
+    assert "flips" in shown.stdout
+    (share,) = (row["flips"] for row in json.loads(record.read_text())["results"] if row["group_size"] == 4)
+    assert f"{share:.1%}" in shown.stdout
+    assert f"{share:.1%} of the answers flip" in shown.stderr
+    assert "flips" not in run(*words[:4], "--rounds", 1, "--seconds", 0.01).stdout, "a plain model has none"
 
 
 def test_taggers_on_a_csv_of_words_and_tags(tmp_path, tokenizer):

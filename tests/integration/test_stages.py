@@ -309,9 +309,10 @@ def test_bad_rows_are_said_before_the_warm_up(tmp_path, corpus):
 def test_a_failed_first_try_does_not_lock_its_folder(tmp_path, corpus, sentences):
     task = task_from_files(sentences, ["text"], "label")
     warmup = {"steps": 1, "corpus": str(corpus), "tokens": 8, "groups": 2}
-    wrong = recipe(model=TINY["model"] | {"keep_layers": 9}, warmup=warmup)
-    with pytest.raises(ValueError, match="keep_layers"):
+    wrong = recipe(model=TINY["model"] | {"demultiplexer_options": {"nonsense": 9}}, warmup=warmup)
+    with pytest.raises(ValueError, match="nonsense"):
         train(wrong, tmp_path / "run", task=task)
+    assert (tmp_path / "run" / "run.json").exists(), "it failed after the folder was marked as its own"
     right = recipe(model=TINY["model"] | {"vocab_size": 60}, warmup=warmup)
     final = train(right, tmp_path / "run", task=task)
     assert load_model(str(final)).config.backbone_config.vocab_size == 60, "the first try's word pieces are forgotten"

@@ -275,13 +275,14 @@ def test_whatever_is_wrong_with_one_contender_the_others_go_on(tmp_path, files, 
     real = search.train
     monkeypatch.setattr(search, "train", fails)
     monkeypatch.setattr(search, "seconds_per_step", lambda *args: 0.01)  # so that there is time for both
-    monkeypatch.setattr(run_module, "fit_rivals", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr("datamux.train.simple_rivals._tfidf", lambda texts: 1 / 0)
     settings = {"encoder": encoder, "out": tmp_path / "best", "families": ["cut"], **QUICK, "budget": "40s"}
     found = datamux.tune(files["train"], max_drop=90, **settings)
     failed = {row["name"]: row["failed"] for row in found.table if "failed" in row}
     assert failed == {"1 layer of 4, round 1": "the disk is full"}
     assert any(row["name"].startswith("2 layers of 4") and row["timed"] for row in found.table)
-    assert "the rivals from scikit-learn were left out: division by zero" in found.record["notes"]
+    assert "TF-IDF with a linear model was left out: division by zero" in found.record["notes"]
+    assert any(row["family"] == "rival" for row in found.table), "sentence vectors are still compared"
 
 
 @pytest.mark.slow

@@ -138,7 +138,9 @@ def test_words_alone_reach_tf_idf(tmp_path, encoder):
         recipe = recipe_of(contender, steps=300, teacher=str(reference), max_tokens=32, seed=0)
         model = train(recipe, tmp_path / f"words-{number}", task=data.task)
         scores.append(score_predictor(datamux.load(model), data.choice, data.labels, metric, 1).score)
-    (tf_idf,) = (rival for rival in fit_rivals(data.train, data.labels) if rival.name.startswith("TF-IDF"))
+    (tf_idf,) = (
+        rival for rival in fit_rivals(data.train, data.labels, left_out=pytest.fail) if rival.name.startswith("TF-IDF")
+    )
     choice: Examples = data.choice
     theirs = score_of(metric, metric.of_rows(rival_answers(tf_idf, choice, data.labels), choice, data.labels))
     assert max(scores) >= theirs - 0.01

@@ -10,6 +10,8 @@ from test_stages import TINY, recipe
 from test_training import datamux, write_sentences
 from transformers import BertConfig, BertModel
 
+from command_line import run
+from conftest import tiny_encoder
 from datamux.evaluate.evaluate_model import evaluate_model
 from datamux.evaluate.quality import Quality
 from datamux.hub.loading import load_config, load_model
@@ -21,8 +23,8 @@ from datamux.train.verdict import Verdict, judge
 from datamux.zoo import find_model
 
 
-def quality(group_size, score, metric="accuracy"):
-    return Quality(group_size, "nothing", metric, score, 0.0, 3, 1000, {}, [None])
+def quality(group_size, score, metric="accuracy", flips=None):
+    return Quality(group_size, "nothing", metric, score, 0.0, 3, 1000, {}, [None], flips)
 
 
 def test_a_model_that_beats_everything_says_so():
@@ -34,6 +36,13 @@ def test_a_model_that_beats_everything_says_so():
         "93.0% at one text per pass, 91.0% at 10 texts per pass. For comparison: TF-IDF 88.8%; x 20.0%.",
         "It is better than all simple ways at every group size up to 10.",
     ]
+
+
+def test_the_share_of_answers_that_flip_stands_beside_the_score():
+    mixed = [quality(1, 0.93, flips=0.0), quality(10, 0.91, flips=0.0213)]
+    said = "93.0% at one text per pass, 91.0% at 10 texts per pass, where 2.1% of the answers flip when only the"
+    assert f"{said} neighbours change. For comparison:" in str(Verdict(mixed, [Rival("TF-IDF", 0.888)]))
+    assert "flip" not in str(Verdict(mixed[:1], [Rival("TF-IDF", 0.888)])), "one text per pass has no neighbours"
 
 
 def test_a_model_that_loses_says_so_in_capitals_and_names_what_to_use():
@@ -86,6 +95,20 @@ def test_the_verdict_is_what_evaluate_says_of_the_held_out_rows(tmp_path):
     assert kept["ours"][0]["score"] == found.ours[0].score
 
 
+def test_texts_without_words_have_a_verdict_too(tmp_path):
+    file = tmp_path / "train.csv"
+    file.write_text(
+        "text,label\n" + "".join(f"{'🙂' * (row % 9 + 1)},{'yes' if row % 2 else 'no'}\n" for row in range(80))
+    )
+    small = ["--set", "model.layers=1", "--set", "model.hidden=32", "--set", "warmup.steps=0", "--set", "task.steps=2"]
+    said = datamux("train", "--train", file, "-o", tmp_path / "run", *small)
+    assert "the most frequent label" in said
+    assert "TF-IDF with a linear model was left out: there is no word in the texts that it learns from." in said
+    assert f"trained: {tmp_path / 'run'}" in said
+    kept = json.loads((tmp_path / "run/task/model/held_out.json").read_text())
+    assert len(kept["left_out"]) == 1
+
+
 def pretrained(folder, texts):
     tokenizer = train_tokenizer(texts, 200, lowercase=True)
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40, "hidden_size": 32}
@@ -117,6 +140,22 @@ def test_a_pretrained_encoder_is_fine_tuned_first_and_then_teaches(tmp_path, mon
     again = judge(tmp_path / "run/plain/task/model", alone, task_from_files({"train": file}, ["text"], "label"))
     assert (found.plain, again.plain) == (again.ours[0], None)
     assert found.as_dict()["plain"]["score"] == found.plain.score
+
+
+def test_an_encoder_that_cannot_be_cut_is_refused_before_anything_is_trained(tmp_path):
+    file = write_sentences(tmp_path / "train.csv", 60, 0)
+    tokenizer = train_tokenizer(file.read_text().splitlines(), 61, lowercase=True)
+    tokenizer.save_pretrained(tmp_path / "albert")
+    tiny_encoder("albert").save_pretrained(tmp_path / "albert")
+    words = ("train", "--train", file, "--start", tmp_path / "albert", "-o", tmp_path / "run")
+    refused = run(*words)
+    assert refused.returncode == 2
+    assert "albert cannot be mixed after layer 1" in refused.stderr
+    assert "--set model.mux_layer=0" in refused.stderr
+    assert not (tmp_path / "run").exists(), "the plain model was not trained first"
+    short = [word for name in ("steps", "plain_steps") for word in ("--set", f"task.{name}=1")]
+    datamux(*words, "--set", "model.mux_layer=0", *short)
+    assert (tmp_path / "run" / "task" / "model" / "training.json").exists(), "the advice works"
 
 
 def test_the_command_chooses_its_recipe_by_the_start(tmp_path):

@@ -7,7 +7,8 @@ import torch
 import transformers as tf
 
 from conftest import ENCODERS, random_rows, tiny_encoder
-from datamux.train.build import build, encoder_of_recipe, in_bf16
+from datamux.backbones.halves import LAYERS
+from datamux.train.build import build, check_layers, encoder_of_recipe, in_bf16
 from datamux.train.recipe import ModelSettings, RunSettings
 
 
@@ -28,6 +29,26 @@ def test_only_layers_that_are_there_are_kept(start, kept):
 def test_layers_are_kept_of_a_start_model():
     with pytest.raises(ValueError, match=r"model\.keep_layers cuts a start model"):
         build(ModelSettings(keep_layers=1, layers=2, hidden=24, heads=2), "retrieval", vocab_size=61)
+
+
+@pytest.mark.parametrize("family", [name for name in ENCODERS if name not in LAYERS])
+def test_who_cannot_be_mixed_after_a_layer_is_told_what_to_do(tmp_path, family):
+    tiny_encoder(family).save_pretrained(tmp_path)
+    wanted = rf"cannot be mixed after layer 1, .* the layers of '{family}' are .* --set model.mux_layer=0, or .*tune"
+    for settings in (ModelSettings(start=str(tmp_path)), ModelSettings(architecture=family)):
+        with pytest.raises(ValueError, match=wanted):
+            check_layers(replace(settings, mux_layer=1))
+        check_layers(settings)
+
+
+@pytest.mark.parametrize("family", LAYERS)
+def test_a_mixture_needs_layers_on_both_sides(tmp_path, family):
+    tiny_encoder(family).save_pretrained(tmp_path)
+    settings = ModelSettings(start=str(tmp_path), mux_layer=1)
+    check_layers(settings)
+    for wrong in (replace(settings, mux_layer=2), replace(settings, keep_layers=1)):
+        with pytest.raises(ValueError, match=r"mux_layer must be 0 to \d for an encoder of \d layers"):
+            check_layers(wrong)
 
 
 @pytest.mark.parametrize("family", ENCODERS)

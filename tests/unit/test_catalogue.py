@@ -1,6 +1,7 @@
 """The catalogue and the records agree, both ways; figures are drawn from records; what is needed exists."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from itertools import pairwise
@@ -54,7 +55,10 @@ def test_every_experiment_that_a_table_claims_has_its_record():
     claimed += [f"{task}/{name}" for task, *names, _ in DROPS for name in names]
     claimed += [f"speed/{name}" for name in SPEED] + ["memory/12l-768h"]
     claimed += [
-        e.id for figure in ("mnist", "frontier", "distilled-frontier", "packaged-models") for e in choose(figure)
+        e.id
+        for figure in ("mnist", "frontier", "distilled-frontier", "packaged-models")
+        for e in choose(figure)
+        if e.has_record
     ]
     assert [name for name in claimed if not has_record(name)] == []
 
@@ -168,6 +172,21 @@ def _change(record: dict) -> None:
                 row[key] += 0.1 * (1 + abs(row[key]))
 
 
+def test_flips_stand_behind_the_scores_where_they_were_measured():
+    groups = {"distilled-n20-consistent": records_of("sst2")["distilled-n20-consistent"]}
+    (measured,) = groups["distilled-n20-consistent"]
+    share = next(row["flips"] for row in measured["results"] if row["group_size"] == 20)
+    shown = "\n".join(SECTIONS["sst2"](groups))
+    assert f", {share:.1%} flip" in shown
+    assert "when only the neighbours do" in shown
+    older = json.loads(json.dumps(measured))
+    for row in older["results"]:
+        del row["flips"]
+    assert "flip" not in "".join(SECTIONS["sst2"]({"distilled-n20-consistent": [older]}))
+    both = "\n".join(SECTIONS["sst2"]({"distilled-n20-consistent": [older, measured]}))
+    assert f", {share:.1%} flip" in both, "the mean of the seeds that have it"
+
+
 def test_the_successors_table_shows_what_was_run_and_what_was_not():
     """With one record of two seeds and one of an ensemble, everything else is marked as not run."""
 
@@ -231,6 +250,29 @@ def test_methods_and_rivals_have_one_budget():
 def _rows_of_a_step(recipe) -> int:
     n = 1 if recipe.run.plain else recipe.model.num_instances
     return max(recipe.task.groups * n, recipe.task.min_rows // n * n)
+
+
+def test_both_tasks_are_trained_from_the_encoder_in_the_package_in_the_same_way():
+    """They differ only in the shape of their rows, and in their own teacher and texts."""
+    for name in ("encoder-plain", "encoder-plain-2-layers", "encoder-n10-mux-layer-2"):
+        one, other = (get_experiment(f"{task}/{name}") for task in ("conll2003", "sst2"))
+        assert (one.recipe.replace("conll2003", "sst2"), one.family, one.n) == (other.recipe, other.family, other.n)
+        wanted = json.loads(json.dumps(one.variant).replace("conll2003", "sst2"))
+        assert other.variant == wanted | {"model.max_tokens": 64, "model.head_context": 0}
+
+
+def test_models_of_a_smaller_file_are_compared_with_the_plain_model_of_that_file():
+    (plain,), (mixed,) = (records_of("your-file")[f"banking77-{name}"] for name in ("plain", "n10"))
+
+    def of_fewer_rows(record: dict, name: str) -> dict:
+        rows = [row | {"score": row["score"] - 0.2} for row in record["results"]]
+        return record | {"experiment": f"your-file/banking77-1000-encoder-{name}", "results": rows}
+
+    fewer = {f"fewer-{name}": [of_fewer_rows(record, name)] for name, record in (("plain", plain), ("n10", mixed))}
+    groups = {"plain": [plain], "n10": [mixed]} | fewer
+    *_, whole, _, part = [line for line in SECTIONS["your-file"](groups) if line.startswith("| banking77")]
+    (drop,) = {re.search(r"\(([+-]\d+\.\d)\)", line)[1] for line in (whole, part)}
+    assert abs(float(drop)) < 5, "both lose as much to the plain model of the same rows"
 
 
 def test_the_stages_before_the_task_are_shared_by_all_tasks(tmp_path):

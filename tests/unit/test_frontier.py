@@ -1,10 +1,11 @@
 """Which points are best, and which is recommended."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from datamux.evaluate.frontier import Point, mark_best, packaged_models, recommend, recommendation, training_of
+from datamux.reproduce.figures.frontiers import frontier_table
 from datamux.zoo import HOME
 
 
@@ -64,3 +65,15 @@ def test_how_a_model_was_trained(tmp_path):
     assert training_of(tmp_path) == {"steps": None, "learning_rate": None}
     (tmp_path / "training.json").write_text('[{"stage": "warmup", "steps": 9}, {"stage": "task", "steps": 7}]')
     assert training_of(tmp_path)["steps"] == 7, "it may have stopped early"
+
+
+def test_the_table_has_flips_where_a_record_has_them():
+    """Older records lack them, and their tables stay as they are."""
+    rows = [asdict(replace(point(name, 0.9, 10, 0.0), group_size=k)) for name, k in (("plain", 1), ("mixed", 5))]
+    new = {"results": [rows[0], rows[1] | {"flips": 0.0213}]}
+    titles, _, plain, mixed = frontier_table(new)
+    assert titles.startswith("| | score | answers that flip | points lost |")
+    assert plain.startswith("| plain | 90.0 |  | 0.0 |")
+    assert mixed.startswith("| mixed, 5 per pass | 90.0 | 2.1% | 0.0 |")
+    old = {"results": [{key: value for key, value in row.items() if key != "flips"} for row in rows]}
+    assert "flip" not in "".join(frontier_table(old))

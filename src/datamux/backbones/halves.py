@@ -46,11 +46,14 @@ def split_at_layer(encoder: PreTrainedModel, layer: int) -> Halves:
             f"{', '.join(LAYERS)} (or mux_layer=0, which works with any encoder)"
         )
     layers = _layers(encoder)
-    if not 0 < layer < len(layers):
-        raise ValueError(
-            f"mux_layer must be 0 to {len(layers) - 1} for an encoder of {len(layers)} layers, got {layer}"
-        )
+    check_layer(layer, len(layers))
     return Halves(_with_layers(encoder, layers[:layer]), _above(encoder, layers[layer:]))
+
+
+def check_layer(layer: int, layers: int) -> None:
+    """Raise if an encoder of so many layers cannot be cut after `layer` layers."""
+    if not 0 < layer < layers:
+        raise ValueError(f"mux_layer must be 0 to {layers - 1} for an encoder of {layers} layers, got {layer}")
 
 
 def without_layers(classifier: PreTrainedModel) -> nn.Module:

@@ -65,9 +65,12 @@ def frontier(
         notes.print(f"drawn: {plot}")
     if as_json:
         return
-    rows = []
+    rows, flips = [], any(row["flips"] is not None for row in found["results"])
     for p in sorted((Point(**row) for row in found["results"]), key=lambda p: p.ratio):
         ratio = f"{p.ratio:.2f}x ({p.lowest:.2f} to {p.highest:.2f})"
-        rows.append((p.name, f"{p.score:.2%}", f"{p.drop:+.2f}", f"{p.rate:,.0f}", ratio, "*" if p.best else ""))
-    show_table(("", "score", "points lost", "instances/s", "against the first", "best"), rows)
+        share = ["" if p.flips is None else f"{p.flips:.1%}"] * flips
+        quality = (f"{p.score:.2%}", *share, f"{p.drop:+.2f}")
+        rows.append((p.name, *quality, f"{p.rate:,.0f}", ratio, "*" if p.best else ""))
+    titles = ("", "score", *["flips"] * flips, "points lost", "instances/s", "against the first", "best")
+    show_table(titles, rows)
     Console().print(f"\n{found['recommendation']['line']}")

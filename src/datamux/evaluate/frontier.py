@@ -13,7 +13,7 @@ from typing import Any
 
 from datamux.evaluate.contenders import on_engine
 from datamux.evaluate.evaluate_model import check_fits, default_sizes, find_task, load_rows, read_json
-from datamux.evaluate.quality import measure_quality
+from datamux.evaluate.quality import Quality, flips_of, measure_quality
 from datamux.evaluate.records import make_record
 from datamux.evaluate.timing import Contender, Speed, compare_speed
 from datamux.evaluate.workloads import FromTexts, inputs_of
@@ -32,7 +32,8 @@ class Point:
 
     `ratio` is its throughput against the first point, which ran right before and after it. It decides what is faster,
     because `rate` changes when the machine slows down. `steps` and `learning_rate` are those of the task's training, if
-    they are known.
+    they are known. `flips` is the share of answers that change when only the neighbours change; None for one text per
+    pass, for numbers, and for models that were measured before flips were.
     """
 
     model: str
@@ -50,6 +51,7 @@ class Point:
     learning_rate: float | None = None
     positions: int = 0  # per pass, the best of those tried
     rates: list[float] = field(default_factory=list)  # one per round
+    flips: float | None = None
 
     @property
     def name(self) -> str:
@@ -86,15 +88,16 @@ def measure_frontier(
     examples = load_splits(chosen, splits, data_dir)
     settings: dict[str, Any] = {"engines": engines, "group_sizes": group_sizes, "groupings": groupings}
     contenders: list[Contender] = []
-    scores: list[float] = []
+    qualities: list[Quality] = []
     with ExitStack() as stack:
         for short, folder in zip(names, models, strict=True):
-            for contender, score in _scored_settings(folder, short, chosen, examples, stack, **settings):
+            for contender, quality in _scored_settings(folder, short, chosen, examples, stack, **settings):
                 contenders.append(contender)
-                scores.append(score)
-                tell(f"{contender.name}: {score:.2%}")
+                qualities.append(quality)
+                flips = "" if (share := flips_of(quality)) is None else f", {share:.1%} of the answers flip"
+                tell(f"{contender.name}: {quality.score:.2%}{flips}")
         speeds = compare_speed(contenders, rounds=rounds, seconds=seconds, tell=tell)
-    points = [_point(speed, score, scores[0]) for speed, score in zip(speeds, scores, strict=True)]
+    points = [_point(speed, quality, qualities[0].score) for speed, quality in zip(speeds, qualities, strict=True)]
     return make_record(
         "frontier",
         recipe=None,
@@ -116,8 +119,8 @@ def _scored_settings(
     engines: Sequence[str],
     group_sizes: Sequence[int],
     groupings: int,
-) -> Iterator[tuple[Contender, float]]:
-    """One model on every engine at every group size, each with its score."""
+) -> Iterator[tuple[Contender, Quality]]:
+    """One model on every engine at every group size, each with how good it is."""
     name = find_model(folder)
     loaded, config, tags = load_runtime(name)
     check_fits(tags, task, name)
@@ -137,14 +140,14 @@ def _scored_settings(
         for quality in measure_quality(runtime, rows, labels, group_sizes=sizes, groupings=groupings):
             k = quality.group_size
             title = f"{short}, {engine}, {k} per pass"
-            yield Contender(title, FromTexts(predictor, texts, k), k, tokens, about), quality.score
+            yield Contender(title, FromTexts(predictor, texts, k), k, tokens, about), quality
 
 
-def _point(speed: Speed, score: float, first_score: float) -> Point:
+def _point(speed: Speed, quality: Quality, first_score: float) -> Point:
     found = speed.as_dict()
     measured = ("group_size", "rate", "ratio", "lowest", "highest", "positions", "rates")
     about = speed.about | {name: found[name] for name in measured}
-    return Point(**about, score=score, drop=100 * (first_score - score))
+    return Point(**about, score=quality.score, drop=100 * (first_score - quality.score), flips=flips_of(quality))
 
 
 def packaged_models(task: str) -> list[str]:

@@ -41,6 +41,11 @@ class Quality:
     flips: float | None = None  # share of answers (for tags: of words) that differ between two groupings
 
 
+def flips_of(quality: Quality) -> float | None:
+    """The share of answers that flip; None where there are no neighbours, or for numbers."""
+    return None if quality.group_size == 1 else quality.flips
+
+
 def _quality(scores: Sequence[float], **about: Any) -> Quality:
     """The quality at one group size, from one score per grouping."""
     return Quality(score=fmean(scores), spread=pstdev(scores), groupings=len(scores), **about)

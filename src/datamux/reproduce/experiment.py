@@ -52,7 +52,7 @@ class Experiment:
     family: str = ""
     n: int = 1
     seeds: tuple[int, ...] = (0,)
-    task: str = ""  # what the model is scored on; empty: it is only trained, because another experiment needs it
+    task: str = ""  # what the model is scored on; empty: it is only made, such as a warm-up that others need
     group_sizes: tuple[int, ...] = ()
     groupings: int = 3
     train_file: str = ""
@@ -74,7 +74,7 @@ class Experiment:
     @property
     def has_record(self) -> bool:
         """Whether running it leaves a record, or only a model or texts for other experiments."""
-        return self.kind != "texts" and (self.kind != "train" or bool(self.task))
+        return self.kind != "texts" and (self.kind not in ("train", "package") or bool(self.task))
 
     @property
     def variant(self) -> dict[str, Any]:

@@ -20,12 +20,15 @@ from datamux.reproduce.catalogue import EXPERIMENTS
 from datamux.reproduce.experiment import ENCODER, IMAGES, REFERENCE, Experiment
 from datamux.reproduce.images.measurements import measure
 from datamux.reproduce.measurements import MEASUREMENTS
-from datamux.reproduce.packing import pack
+from datamux.reproduce.packing import pack, pack_encoder
 from datamux.reproduce.records import RESULTS, Record
 from datamux.reproduce.texts import make_texts
 from datamux.train.recipe import toml_value
 from datamux.vision.digits import Images, load_mnist
+from datamux.zoo import shipped_encoders
 
+COMPLETE = ("training.json", "card.json", "encoder.json")  # written last: a trained or a packed model is finished
+WARMUPS = ("/warmup", "/pretrain-")  # in the names of recipes that have no task
 MINILM = "minilm"  # in its wheel, or on the Hub
 Command = Callable[[list[str]], None]  # runs `datamux` with these words; an error is raised
 Progress = Callable[[float, float], Callable[[float], None]]  # given all work, and what of it is done; tells of more
@@ -76,7 +79,7 @@ class Runner:
 
     def _is_done(self, experiment: Experiment, seed: int) -> bool:
         file = experiment.file_name(seed)
-        if self.use_committed and (experiment.retired or _is_of(experiment, RESULTS / file)):
+        if self.use_committed and (experiment.retired or _is_of(experiment, RESULTS / file) or _ships(experiment)):
             return True
         if experiment.kind == "images":  # its networks are looked up one by one
             return False
@@ -97,7 +100,7 @@ class Runner:
     def _preparation(self, experiment: Experiment, seed: int) -> Iterator[Step]:
         """What it needs, and its own model or texts; nothing that is finished already."""
         place = self.place(experiment, seed)
-        if place.is_file() or (place / "training.json").exists() or (place / "card.json").exists():
+        if place.is_file() or any((place / file).exists() for file in COMPLETE):
             return
         if experiment.retired:
             raise ValueError(f"{experiment.id} cannot be run again: its code was removed, and only its record is left")
@@ -113,6 +116,8 @@ class Runner:
         if experiment.kind == "package":
             source = Path(self.resolve(experiment.settings["model"], seed))
             packing = partial(pack, experiment.name, source, experiment.task, self.data_dir, place.parent)
+            if not experiment.task:
+                packing = partial(pack_encoder, experiment.name, source, place.parent, experiment.about)
             yield Step(f"pack {source} into {place}", packing)
 
     def place(self, experiment: Experiment, seed: int) -> Path:
@@ -121,7 +126,7 @@ class Runner:
             return self.out / "texts" / f"{experiment.name}{experiment.settings['suffix']}"
         if experiment.kind == "package":
             return self.out / "packaged" / experiment.name
-        stage = "warmup" if "/warmup" in experiment.recipe else "task"
+        stage = "warmup" if any(part in experiment.recipe for part in WARMUPS) else "task"
         if experiment.settings.get("task.steps") == 0:  # only the stages before the task, for several tasks
             stage = "pretrain"
         return self._folder(experiment, seed) / stage / "model"
@@ -239,6 +244,11 @@ def _is_of(experiment: Experiment, file: Path) -> bool:
     A figure of images may be narrowed to some series or sizes; its record, which has all, is good for these, too.
     """
     return file.exists() and (experiment.kind in IMAGES or read_record(file)["variant"] == experiment.variant)
+
+
+def _ships(experiment: Experiment) -> bool:
+    """Whether it is an encoder in the package, which has no record: what it packs is there."""
+    return experiment.kind == "package" and not experiment.has_record and experiment.name in shipped_encoders()
 
 
 def _shared_seed(need: Experiment, seed: int) -> int:

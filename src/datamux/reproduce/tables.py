@@ -23,6 +23,12 @@ TITLES = {
 }
 
 
+ABOUT_FLIPS = (
+    "*2.1% flip* behind a score: so many of the answers (for tags: of the words) change when only the neighbours do. "
+    "It stands where it was measured."
+)
+
+
 def paragraphs(*texts: str) -> list[str]:
     """Lines of markdown with an empty one after each text."""
     return [line for text in texts for line in (text, "")]
@@ -32,6 +38,15 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """A table in markdown."""
     lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (titles, *rows)]
     return [lines[0].replace("|  |", "| |"), "|---" * len(titles) + "|", *lines[1:]]
+
+
+def percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def flip_cell(share: float | None) -> str:
+    """What stands behind a score whose flips were measured: the share of answers that change with the neighbours."""
+    return "" if share is None else f", {percent(share)} flip"
 
 
 def minutes(record: Record) -> float:

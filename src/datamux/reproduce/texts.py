@@ -115,5 +115,8 @@ def make_texts(name: str, settings: Mapping[str, Any], file: Path, data_dir: str
         source = find_file(get_task(settings["data"]), settings["split"], data_dir)
         if source is None:
             raise FileNotFoundError(f"{settings['data']} is needed as a file: set DATAMUX_DATA or --data-dir")
-        write_table(part, format_of(file), read_table(source))
+        rows = read_table(source)
+        if some := settings.get("rows"):  # a smaller file; drawn at random, because a file may be sorted by label
+            rows = random.Random(0).sample(rows, some)
+        write_table(part, format_of(file), rows)
     part.replace(file)

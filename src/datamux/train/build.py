@@ -10,6 +10,7 @@ from tokenizers.models import WordPiece
 from torch import Tensor
 from transformers import BertTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from datamux.backbones.halves import LAYERS, check_layer
 from datamux.hub import MuxConfig
 from datamux.hub.encoders import new_encoder_config, set_dropout
 from datamux.hub.loading import load_config, load_encoder, load_model
@@ -63,7 +64,7 @@ def build(
     settings: ModelSettings, task: str, *, vocab_size: int, labels: Labels | None = None, seed: int = 0
 ) -> PreTrainedModel:
     """The multiplexed model of a recipe for `task` ("retrieval", "sequence-classification", ...)."""
-    _check_kept_layers(settings)
+    check_layers(settings)
     torch.manual_seed(seed)
     options: dict[str, Any] = {name: getattr(settings, name) for name in OF_MUX_CONFIG}
     options |= {f"{part}_options": getattr(settings, f"{part}_options") or None for part in PARTS}
@@ -100,17 +101,29 @@ def _around_start(settings: ModelSettings, task: str, options: dict[str, Any]) -
     return multiplex(settings.start, settings.num_instances, task=task, frozen=True, **options)
 
 
-def _check_kept_layers(settings: ModelSettings) -> None:
-    if not settings.keep_layers:
+def check_layers(settings: ModelSettings) -> None:
+    """Raise if the encoder of a recipe does not have the layers that are kept, or cannot be mixed after one of them."""
+    if not settings.keep_layers and not settings.mux_layer:
         return
-    if not settings.start:
+    family, layers = settings.architecture, settings.layers
+    if settings.start:
+        config = load_config(settings.start)
+        config = config.backbone_config if is_ours(config) else config
+        family, layers = config.model_type, config.num_hidden_layers
+    elif settings.keep_layers:
         raise ValueError("model.keep_layers cuts a start model: set model.start, or model.layers for a new one")
-    config = load_config(settings.start)
-    layers = (config.backbone_config if is_ours(config) else config).num_hidden_layers
-    if not 1 <= settings.keep_layers <= layers:
+    if settings.keep_layers and not 1 <= settings.keep_layers <= layers:
         raise ValueError(
             f"model.keep_layers must be 1 to {layers}, the layers of {settings.start}, got {settings.keep_layers}"
         )
+    if settings.mux_layer and family not in LAYERS:
+        raise ValueError(
+            f"{settings.start or 'the new encoder'} cannot be mixed after layer {settings.mux_layer}, because datamux "
+            f"does not know where the layers of {family!r} are (it knows those of {', '.join(LAYERS)}). Mix its words "
+            "with --set model.mux_layer=0, or let `datamux tune` find the fastest model that is good enough"
+        )
+    if settings.mux_layer:
+        check_layer(settings.mux_layer, settings.keep_layers or layers)
 
 
 def is_ours(config: PreTrainedConfig) -> bool:

@@ -4,8 +4,8 @@ These are the majority class, TF-IDF with a linear model, and a linear model on 
 encoder. Each takes seconds.
 """
 
-import logging
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from datamux.errors import reason
 from datamux.hub.loading import load_encoder, load_tokenizer
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import Labels
 
-logger = logging.getLogger(__name__)
 MOST_ROWS = 20_000  # a linear model learns from at most this many rows: more take long and change little
 BATCH_TOKENS = 4096
+WORD = r"(?u)\b\w+\b|[?!]"  # what TF-IDF counts
 Score = Callable[[Any, Any, Labels], dict[str, float]]
+Tell = Callable[[str], None]
+Way = Callable[[Examples], Any]  # from texts to vectors
+TFIDF, VECTORS = "TF-IDF with a linear model", "sentence vectors with a linear model"
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,21 @@ class FittedRival:
 
 
 def simple_rivals(
-    train: Examples, held_out: Examples, labels: Labels, score: Score, *, encoder: str = ""
+    train: Examples, held_out: Examples, labels: Labels, score: Score, *, encoder: str = "", left_out: Tell
 ) -> list[Rival]:
     """The scores of simple ways on `held_out`. `encoder` names a pretrained encoder, if there is one."""
     truth = _truth(held_out, labels)
-    fitted = fit_rivals(train, labels, encoder=encoder)
+    fitted = fit_rivals(train, labels, encoder=encoder, left_out=left_out)
     return [Rival(rival.name, score(rival.logits(held_out), truth, labels)["score"]) for rival in fitted]
 
 
-def fit_rivals(train: Examples, labels: Labels, *, encoder: str = "", most_rows: int = MOST_ROWS) -> list[FittedRival]:
+def fit_rivals(
+    train: Examples, labels: Labels, *, encoder: str = "", most_rows: int = MOST_ROWS, left_out: Tell
+) -> list[FittedRival]:
     """Simple ways to answer, fitted to the training rows. `encoder` names a pretrained encoder, if there is one.
 
-    TF-IDF sees at most `most_rows` rows; an encoder, which is slower, sees at most `MOST_ROWS`.
+    TF-IDF sees at most `most_rows` rows; an encoder, which is slower, sees at most `MOST_ROWS`. A way that fails is
+    missing in the result, and `left_out` is told why: what was trained beside it must not be lost.
     """
     if isinstance(train.texts[0], list):
         return [_most_frequent_tags(train, labels)]
@@ -61,12 +68,14 @@ def fit_rivals(train: Examples, labels: Labels, *, encoder: str = "", most_rows:
     found = [FittedRival(_constant_name(labels), lambda rows: _constant(known, len(rows), labels))]
     if labels.problem == "single_label_classification" and len(np.unique(known)) < 2:
         return found  # so few texts that one label has them all: there is nothing to separate
-    found.append(_linear_rival("TF-IDF with a linear model", _tfidf(_joined(some)), some, known, labels))
+    ways: list[tuple[str, Callable[[], Way], Examples]] = [(TFIDF, lambda: _tfidf(_joined(some)), some)]
     if encoder:
-        fewer = _sample(some, MOST_ROWS)
-        theirs = np.asarray(fewer.encoded_labels(labels))
-        vectors = SentenceVectors(encoder)
-        found.append(_linear_rival("sentence vectors with a linear model", vectors, fewer, theirs, labels))
+        ways.append((VECTORS, lambda: SentenceVectors(encoder), _sample(some, MOST_ROWS)))
+    for name, make, rows in ways:
+        try:
+            found.append(_linear_rival(name, make(), rows, labels))
+        except Exception as error:
+            left_out(f"{name} was left out: {reason(error)}")
     return found
 
 
@@ -75,8 +84,8 @@ def _sample(rows: Examples, most: int) -> Examples:
     return rows if len(rows) <= most else rows.only(random.Random(0).sample(range(len(rows)), most))
 
 
-def _linear_rival(name: str, way: Callable[[Examples], Any], some: Examples, known: Any, labels: Labels) -> FittedRival:
-    answers = _linear(labels).fit(way(some), known)
+def _linear_rival(name: str, way: Way, some: Examples, labels: Labels) -> FittedRival:
+    answers = _linear(labels).fit(way(some), np.asarray(some.encoded_labels(labels)))
     return FittedRival(name, lambda rows: _as_logits(answers, way(rows), labels))
 
 
@@ -110,10 +119,12 @@ def _constant(known: Any, rows: int, labels: Labels) -> Any:
     return np.tile(np.bincount(known, minlength=len(labels.names)), (rows, 1))
 
 
-def _tfidf(seen: Sequence[str]) -> Callable[[Examples], Any]:
+def _tfidf(seen: Sequence[str]) -> Way:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=1, token_pattern=r"(?u)\b\w+\b|[?!]")
+    if not any(re.search(WORD, text) for text in seen):
+        raise ValueError("there is no word in the texts that it learns from")
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=1, token_pattern=WORD)
     words.fit(seen)
     return lambda rows: words.transform(_joined(rows))
 

@@ -22,7 +22,7 @@ from datamux.hub.models import MuxPreTrainedModel
 from datamux.tasks.labels import Labels
 from datamux.tasks.rows import IGNORED, Chunks, Rows, encode_examples
 from datamux.tasks.task import Task, get_task
-from datamux.train.build import build, copy_head, has_own_head
+from datamux.train.build import build, check_layers, copy_head, has_own_head
 from datamux.train.curriculum import Curriculum
 from datamux.train.data import (
     cache_folder,
@@ -102,6 +102,7 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
     if recipe.task.steps and task is None:
         raise ValueError("the recipe has task steps but names no task: set task.name, or give a file of your own")
     check_same_run(recipe, task, folder)
+    check_layers(recipe.model)  # before a plain model is trained, which is not cut
     warmed_up = all((folder / name / "model" / "training.json").exists() for name in before)
     if recipe.task.steps and task is not None and not warmed_up:
         check_task(recipe, task, data_dir)  # report mistakes before the long warm-up, not after it

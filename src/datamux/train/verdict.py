@@ -6,12 +6,12 @@ is the model to use where one text per pass is fast enough.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from pathlib import Path
 
 from datamux.evaluate.evaluate_model import default_sizes, load_rows
-from datamux.evaluate.quality import Quality, measure_quality, score
+from datamux.evaluate.quality import Quality, flips_of, measure_quality, score
 from datamux.inference.loading import load_runtime
 from datamux.tasks.examples import Examples
 from datamux.tasks.task import Task
@@ -33,6 +33,7 @@ class Verdict:
     plain: Quality | None = None  # of the plain model that was trained first
     plain_folder: str = ""
     pretrained: bool = False  # whether training started from a pretrained encoder of the user's choice
+    left_out: list[str] = field(default_factory=list)  # a sentence for each rival that failed
 
     @property
     def best_rival(self) -> Rival:
@@ -52,13 +53,14 @@ class Verdict:
         metric = self.ours[0].metric
         rows = self.ours[0].rows
         sizes = [quality for quality in self.ours if quality.group_size in (1, self.ours[-1].group_size)]
-        scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes)
+        scores = ", ".join(f"{_shown(q.score, metric)} at {_per_pass(q.group_size)}" for q in sizes) + _flips(sizes[-1])
         rivals = "; ".join(f"{rival.name} {_shown(rival.score, metric)}" for rival in self.rivals)
         if self.plain is not None:
             rivals += f"; the plain model that was trained first {_shown(self.plain.score, metric)}"
+        left_out = "".join(f" {sentence}." for sentence in self.left_out)
         return (
             f"{metric} on {rows:,} held-out rows, which also decided when to stop: {scores}. "
-            f"For comparison: {rivals}.\n{self._advice()}"
+            f"For comparison: {rivals}.{left_out}\n{self._advice()}"
         )
 
     def _advice(self) -> str:
@@ -93,17 +95,19 @@ class Verdict:
     def as_dict(self) -> dict[str, object]:
         plain = None if self.plain is None else asdict(self.plain)
         rivals = [asdict(rival) for rival in self.rivals]
-        return {"ours": [asdict(q) for q in self.ours], "rivals": rivals, "plain": plain}
+        ours = [asdict(q) for q in self.ours]
+        return {"ours": ours, "rivals": rivals, "left_out": self.left_out, "plain": plain}
 
 
 def judge(model: Path, recipe: Recipe, task: Task, data_dir: str | None = None) -> Verdict:
     """Compare a trained model with simple rivals on the held-out rows, and save the verdict beside the model."""
     train, held_out, labels = task_examples(task, data_dir, recipe.run.eval_rows)
-    rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder())
+    left_out: list[str] = []
+    rivals = simple_rivals(train, held_out, labels, score, encoder=_encoder(), left_out=left_out.append)
     folder = plain_model(model, recipe)
     plain = _measured(folder, task, held_out)[0] if folder else None
     started = recipe.model.start not in ("", PACKAGED_ENCODER)
-    verdict = Verdict(_measured(model, task, held_out), rivals, plain, str(folder or ""), started)
+    verdict = Verdict(_measured(model, task, held_out), rivals, plain, str(folder or ""), started, left_out)
     (model / FILE).write_text(json.dumps(verdict.as_dict(), indent=2))
     return verdict
 
@@ -125,6 +129,12 @@ def _encoder() -> str:
     """The pretrained encoder that is at hand: MiniLM if it is installed. Nothing is downloaded for a comparison."""
     found = find_model("minilm")
     return found if Path(found).is_dir() else ""
+
+
+def _flips(quality: Quality) -> str:
+    """How many answers change when only the neighbours change, where there are neighbours."""
+    share = flips_of(quality)
+    return "" if share is None else f", where {share:.1%} of the answers flip when only the neighbours change"
 
 
 def _per_pass(group_size: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from datamux.errors import reason
 from datamux.evaluate.frontier import Point, mark_best
 from datamux.evaluate.row_scores import Metric, Numbers, score_of
 from datamux.evaluate.timing import Contender as Timed
@@ -28,7 +29,7 @@ from datamux.tuning.measure import (
     timed_predictor,
     timed_rival,
 )
-from datamux.tuning.search import last_trials, looks_of, reason, slug
+from datamux.tuning.search import last_trials, looks_of, slug
 from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject

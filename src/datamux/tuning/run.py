@@ -35,7 +35,7 @@ from datamux.tuning.measure import RIVAL
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
-from datamux.tuning.search import Search, reason
+from datamux.tuning.search import Search
 from datamux.tuning.settings import BUDGET, Settings, Wish, parse_budget
 from datamux.tuning.state import FILE, State
 from datamux.tuning.subject import Encoder, Subject, find_encoder
@@ -224,15 +224,16 @@ def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[Fitt
     tell("fitting what you could have tried with scikit-learn")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
     most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
-    try:
-        found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=min(most, len(data.train)))
-    except Exception as error:  # what was trained must not be lost because a rival fails
-        state.note(f"the rivals from scikit-learn were left out: {reason(error)}", tell)
-        return []
-    said = f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long"
-    if len(data.train) > most and said not in state.data["notes"]:
-        state.note(said, tell, lasts=True)
-    return [rival for rival in found if rival.name not in CONSTANT]
+    notes: list[str] = []
+    rows = min(most, len(data.train))
+    found = fit_rivals(data.train, data.labels, encoder=pretrained, most_rows=rows, left_out=notes.append)
+    rivals = [rival for rival in found if rival.name not in CONSTANT]
+    if rivals and len(data.train) > most:
+        notes.append(f"the rivals from scikit-learn learned from {most:,} of the rows, because more take too long")
+    for note in notes:
+        if note not in state.data["notes"]:
+            state.note(note, tell, lasts=bool(rivals))  # without any, the next run tries again
+    return rivals
 
 
 def _record(

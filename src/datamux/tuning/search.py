@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from datamux.errors import reason
 from datamux.evaluate.row_scores import Metric
 from datamux.inference.predictor import load
 from datamux.inference.runtime import bf16_is_quick
@@ -340,11 +341,6 @@ def looks_of(trial: dict[str, Any]) -> list[dict[str, Any]]:
     """The score on the rows that stop trainings, and the first look at the speed, at every group size."""
     looks: list[dict[str, Any]] = trial["looks"]
     return looks
-
-
-def reason(error: Exception) -> str:
-    """One line that says what went wrong."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def forget_checkpoints(folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""Files of texts that other experiments need: texts for a teacher to label, and data sets as a user's own file."""
+"""Files of texts that other experiments need: texts for a teacher to label, and data sets as a user's own file.
+
+`banking77-1000-train` has 1,000 of the training rows, drawn at random.
+"""
 
 from datamux.reproduce.experiment import Experiment
 
@@ -14,7 +17,17 @@ TEXTS = (
             ("wnut17", ".jsonl", ("train", "test")),
             ("conll2003", ".jsonl", ("train", "test")),
             ("qqp", ".jsonl", ("train", "validation")),
+            ("sst2", ".csv", ("test",)),
         )
         for split in splits
+    ),
+    *(
+        Experiment(
+            "texts",
+            f"{data}-{rows}-train",
+            "texts",
+            settings={"data": data, "split": "train", "suffix": ".csv", "rows": rows},
+        )
+        for data, rows in (("banking77", 1000), ("sst2", 5000))
     ),
 )

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datamux.evaluate.frontier import Point, mark_best, recommendation
 from datamux.reproduce.catalogue.frontiers import NOTES
 from datamux.reproduce.records import Groups, Record
-from datamux.reproduce.tables import TITLES, table
+from datamux.reproduce.tables import TITLES, percent, table
 
 
 def frontier_section(groups: Groups) -> list[str]:
@@ -74,13 +74,16 @@ def _section(title: str, about: list[str], record: Record, picture: str) -> list
 def frontier_table(record: Record) -> list[str]:
     """First the point with which all others are compared, then the others, from the slowest to the fastest."""
     known = "steps" in record["results"][0]  # how each model was trained on the task
+    flips = any(r.get("flips") is not None for r in record["results"])  # older records lack them
     rows = []
     several = len({r["engine"] for r in record["results"]}) > 1
     points = [asdict(point) for point in mark_best([Point(**r) for r in record["results"]])]
     for r in [points[0], *sorted(points[1:], key=lambda r: r["ratio"])]:
         name = r["model"] + (f", {r['engine']}" * several) + (f", {r['group_size']} per pass" * (r["group_size"] > 1))
         ratio = f"{r['ratio']:.1f}x ({r['lowest']:.1f} to {r['highest']:.1f})"
-        cells = [name, f"{100 * r['score']:.1f}", f"{r['drop']:.1f}", f"{r['rate']:,.0f}", ratio, "*" * r["best"]]
+        quality = [f"{100 * r['score']:.1f}", *[percent(r["flips"])] * flips, f"{r['drop']:.1f}"]
+        cells = [name, *quality, f"{r['rate']:,.0f}", ratio, "*" * r["best"]]
         rows.append(cells + [r["steps"] or "", r["learning_rate"] or ""] * known)
-    titles = ["", "score", "points lost", "instances/s", "against the first (lowest to highest)", ""]
+    speed = ["instances/s", "against the first (lowest to highest)"]
+    titles = ["", "score", *["answers that flip"] * flips, "points lost", *speed, ""]
     return table(titles + ["steps", "learning rate"] * known, rows)

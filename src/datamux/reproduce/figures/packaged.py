@@ -1,9 +1,8 @@
 """What the models in the package score, in the precision in which they run. Their cards say more."""
 
-from typing import Any
-
-from datamux.reproduce.records import Groups
-from datamux.reproduce.tables import table
+from datamux.reproduce.figures.quality import flips
+from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.tables import ABOUT_FLIPS, flip_cell, table
 
 
 def packaged_section(groups: Groups) -> list[str]:
@@ -11,14 +10,14 @@ def packaged_section(groups: Groups) -> list[str]:
     sizes = sorted({row["group_size"] for record in records.values() for row in record["results"]})
     rows = []
     for name, record in records.items():
-        found = {row["group_size"]: _cell(row) for row in record["results"]}
+        found = _cells(record)
         measured_on = f"{record['task']} ({' and '.join(record['splits'])})"
         rows.append([name, measured_on, record["results"][0]["metric"], *(found.get(k, "") for k in sizes)])
     titles = ["model", "measured on", "metric", *(f"k = {k}" for k in sizes)]
-    about = "In brackets: the share of answers (for tags: of words) that flip when only the neighbours change."
-    return ["## The models in the package", "", about, "", *table(titles, rows)]
+    return ["## The models in the package", "", ABOUT_FLIPS, "", *table(titles, rows)]
 
 
-def _cell(row: dict[str, Any]) -> str:
-    flips = f" ({row['flips']:.1%})" if row.get("flips") and row["group_size"] > 1 else ""
-    return f"{100 * row['score']:.1f}{flips}"
+def _cells(record: Record) -> dict[int, str]:
+    flipped = flips([record])
+    found = ((row["group_size"], row["score"]) for row in record["results"])
+    return {k: f"{100 * score:.1f}{flip_cell(flipped.get(k))}" for k, score in found}
