@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,10 @@ class Finals:
     tell: Callable[[str], None]
 
     def run(self) -> tuple[list[Point], dict[str, Numbers]]:
-        """The points of the frontier plot, the reference first; and the numbers of every row, by the point's name."""
+        """The points of the frontier plot, the reference first; and the numbers of every row, by the point's name.
+
+        There are also the numbers of every mixed model that answers one text at a time, by the name of that point.
+        """
         self._score_models()
         self._score_rivals()
         chosen = self._for_timing()
@@ -84,7 +87,8 @@ class Finals:
         points = [point_of(one, speeds[one["name"]], reference["score"]) for one in chosen]
         ours = iter(mark_best([point for point in points if point.engine != RIVAL]))
         points = [point if point.engine == RIVAL else next(ours) for point in points]
-        return points, {point.name: self._rows(point.name) for point in points}
+        names = {name for point in points for name in (point.name, replace(point, group_size=1).name)}
+        return points, {name: self._rows(name) for name in names if name in self.state.data["measured"]}
 
     def _score_models(self) -> None:
         """Engine by engine, so that if time runs out, the fast models have not lost all of theirs."""
