@@ -28,6 +28,7 @@ from datamux.tuning.measure import (
     timed_predictor,
     timed_rival,
 )
+from datamux.tuning.progress import in_words, of_budget
 from datamux.tuning.search import last_trials, looks_of, reason, slug
 from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
@@ -138,6 +139,10 @@ class Finals:
             )
         return kept
 
+    def _say(self, text: str) -> None:
+        """A line of progress, with the time that is left."""
+        self.tell(f"{text}; {of_budget(self.budget, self.state.spent)}")
+
     @property
     def _until(self) -> float:
         """When scoring must end, so that the timing ends within the budget."""
@@ -186,6 +191,10 @@ class Finals:
         sizes = self._unmeasured(model, engine)
         if not sizes:
             return
+        first = self._seconds(model)  # on the first engine, or 0 before that
+        self._say(
+            f"measuring {model['name']} on {engine}" + (f", about {in_words(EXPORTING + first)}" if first else "")
+        )
         try:
             predictor = self._predictor({"folder": model["folder"], "engine": engine})
         except Exception as error:  # an exporter fails in its own ways; the other engines still run
@@ -233,6 +242,7 @@ class Finals:
         one = self.state.data["measured"][name]
         file = self.folder / "rows" / f"test-{one['rows']}"
         if not one.get("tested"):
+            self._say(f"answering {len(test):,} test rows with {name}")
             if one["engine"] == RIVAL:
                 rival = next(rival for rival in self.rivals() if rival.name == one["model"])
                 rows = self.metric.of_rows(rival_answers(rival, test, self.data.labels), test, self.data.labels)
@@ -271,7 +281,8 @@ class Finals:
         known: dict[str, dict[str, Any]] = self.state.data.get("speeds", {})
         if set(names) <= set(known):
             return known
-        self.tell(f"timing {len(chosen)} finalists side by side")
+        seconds = replace(self.effort, timed=len(chosen)).timing
+        self._say(f"timing {len(chosen)} finalists side by side, about {in_words(seconds)}")
         rivals = {rival.name: rival for rival in self.rivals()}
         timed: list[Timed] = []
         for one in chosen:
@@ -281,7 +292,7 @@ class Finals:
                     timed[-1].name = one["name"]
                 continue
             timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
-        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self.tell))
+        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self._say))
         self.state.save(speeds=speeds)
         return speeds
 

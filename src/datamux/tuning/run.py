@@ -32,6 +32,7 @@ from datamux.tuning.families import FAMILIES
 from datamux.tuning.finals import Effort, Finals
 from datamux.tuning.keep import left_out_alone, write_best
 from datamux.tuning.measure import RIVAL
+from datamux.tuning.progress import of_budget
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
@@ -170,11 +171,12 @@ def _run(
         settings.wish,
         folder,
         settings.budget - time_to_measure(settings.budget),
+        settings.budget,
         str(settings.unlabelled.resolve()) if settings.unlabelled else "",
         settings.seed,
         tell,
     ).run(contenders)
-    rivals = cache(partial(_rivals, data, encoder, state, tell))
+    rivals = cache(partial(_rivals, data, encoder, state, settings.budget, tell))
     effort = next(effort for least, effort in EFFORTS.items() if settings.budget >= least)
     finals = Finals(state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, effort, tell)
     points, rows = finals.run()
@@ -219,9 +221,9 @@ def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) 
     return found
 
 
-def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[FittedRival]:
+def _rivals(data: Data, encoder: Encoder, state: State, budget: float, tell: Tell) -> list[FittedRival]:
     """Simple ways to answer, which a user would try. They need scikit-learn."""
-    tell("fitting what you could have tried with scikit-learn")
+    tell(f"fitting what you could have tried with scikit-learn; {of_budget(budget, state.spent)}")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
     most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
     try:
