@@ -11,9 +11,11 @@ from datamux.evaluate.frontier import Point
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
+from datamux.train import trainer
 from datamux.tuning import finals as finals_module
 from datamux.tuning import measure, reference, tested
-from datamux.tuning.finals import Effort, Finals, _finalists
+from datamux.tuning.choice import judge
+from datamux.tuning.finals import Effort, Finals, _finalists, _name
 from datamux.tuning.measure import GROUPINGS, RIVAL, score_predictor
 from datamux.tuning.progress import of_budget
 from datamux.tuning.report import cells, time_spent
@@ -207,6 +209,17 @@ def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, ca
     assert (tmp_path / "training.log").read_text() == "what the trainer prints\n"
 
 
+def test_the_progress_of_a_training_counts_from_where_it_went_on(monkeypatch):
+    """Steps of an earlier session took none of the time of this one."""
+    said, clock = [], iter([50.0, 65.0])
+    monkeypatch.setattr(trainer.time, "perf_counter", lambda: next(clock))
+    progress = trainer.Progress(lambda *found: said.append(found))
+    progress.on_train_begin(None, Namespace(global_step=10), None)
+    for step in (10, 20, 40):  # nothing new yet, then a third of the rest in 15 seconds, and then all of it
+        progress.on_evaluate(None, Namespace(global_step=step, max_steps=40), None)
+    assert said == [(20, 30.0)]
+
+
 def test_a_line_of_progress_says_what_is_left_of_the_whole_budget():
     assert of_budget(600.0, 100.0) == "8 minutes of the budget left"
     assert of_budget(600.0, 550.0) == "50 seconds of the budget left"
@@ -222,6 +235,26 @@ def test_what_is_told_during_a_training_comes_at_its_usual_level(tmp_path, caplo
         ours.info("the same training")
         lines = [record.message for record in caplog.records]
     assert lines == ["a line of progress"]
+
+
+def test_a_mixed_finalist_is_judged_by_its_single_texts_too(monkeypatch):
+    """Also if these were not timed; a mixed model that was not measured with them has no rows for them."""
+    sizes = {"reference": [1], "mixed": [1, 5], "new": [5]}
+    about = [{"model": name, "engine": "torch", "group_size": size} for name in sizes for size in sizes[name]]
+    measured = {(name := _name(*one.values())): one | {"name": name, "score": 0.9, "folder": ""} for one in about}
+    speed = dict.fromkeys(("rate", "ratio", "lowest", "highest"), 1.0) | {"positions": 0, "rates": []}
+    timed = ["reference, torch", "mixed, torch, 5 per pass", "new, torch, 5 per pass"]
+    for step in ("_score_models", "_score_rivals"):
+        monkeypatch.setattr(Finals, step, lambda self: None)
+    monkeypatch.setattr(Finals, "_for_timing", lambda self: [measured[name] for name in timed])
+    monkeypatch.setattr(Finals, "_speeds", lambda self, chosen: dict.fromkeys(timed, speed))
+    monkeypatch.setattr(Finals, "_rows", lambda self, name: np.ones((4, 2)))
+    state = Namespace(data={"measured": measured})
+    points, rows = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | {"state": state}).run()
+    assert [point.name for point in points] == timed
+    assert rows.keys() == {*timed, "mixed, torch"}
+    of_single = {one.point.model: (one.alone, one.meets_alone) for one in judge(points, rows, METRIC, Wish())}
+    assert of_single == {"reference": (None, True), "mixed": (1.0, True), "new": (None, False)}
 
 
 def test_each_step_of_the_finals_says_what_is_left(monkeypatch):
