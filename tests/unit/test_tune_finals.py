@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from datamux.evaluate.frontier import Point
+from datamux.evaluate.plots import even_rates
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
@@ -17,6 +19,7 @@ from datamux.tuning import measure, reference, tested
 from datamux.tuning.choice import judge
 from datamux.tuning.finals import Effort, Finals, _finalists, _name
 from datamux.tuning.measure import GROUPINGS, RIVAL, score_predictor
+from datamux.tuning.plot import frontier_svg
 from datamux.tuning.progress import of_budget
 from datamux.tuning.report import cells, time_spent
 from datamux.tuning.run import EFFORTS, time_to_measure
@@ -166,6 +169,21 @@ def test_rows_of_the_report_say_on_which_rows_they_were_scored():
     row = {"name": "cut, round 1", "score": 80.0, "drop": 2.0, "rate": 90.0, "on_frontier": False, "chosen": False}
     assert cells(row)[-1] == ""
     assert cells(row | {"stop_rows": True})[-1] == "other rows"
+
+
+def test_the_plot_shows_what_is_faster_by_the_ratios():
+    """The machine slowed down for `cut`; the frontier goes by ratios, and so do the points of both plots."""
+    plain = {"on_frontier": True, "chosen": False, "timed": True, "engine": "torch"}
+    found = ("reference", 90, 100, 1), ("cut", 89, 200, 4), ("words", 70, 300, 3)
+    rows = [
+        plain | {"name": name, "family": name, "score": score, "rate": rate, "ratio": ratio}
+        for name, score, rate, ratio in found
+    ]
+    assert [row["rate"] for row in even_rates(rows, rows[0])] == [100, 400, 300]
+    drawn = frontier_svg({"table": [*rows[1:], rows[0]], "metric": "accuracy"})
+    places = {name: float(x) for x, name in re.findall(r'cx="([\d.]+)".*<title>(\w+):', drawn)}
+    assert places["reference"] < places["words"] < places["cut"]
+    assert "<title>cut: 89.0, 4.0 times the throughput of the reference</title>" in drawn
 
 
 def test_test_rows_are_the_same_for_all():
