@@ -44,10 +44,34 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory, encoder, files):
+def told() -> list[str]:
+    """What the search below says while it runs."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, encoder, files, told):
     out = tmp_path_factory.mktemp("tuned") / "best"
     families = ["words", "cut", "mixed"]
-    return datamux.tune(**files, encoder=encoder, out=out, families=families, max_drop=50, **QUICK)
+    return datamux.tune(**files, encoder=encoder, out=out, families=families, max_drop=50, tell=told.append, **QUICK)
+
+
+def test_every_long_step_says_how_much_of_the_budget_is_left(tuned, told):
+    """The reference before and during its training, every contender, the finals and the tests."""
+    steps = [
+        r"the reference: up to \d+ steps .*, about \d+ seconds",
+        r"the reference: \d+ of up to \d+ steps, about \d+ seconds more",
+        r"the reference's answers take up to \d+ seconds",
+        r".*, round 1: \d+ steps, about \d+ seconds; \d+ seconds left for training,?",
+        r"measuring reference on torch",
+        r"measuring 1 layer of 4 on torch",
+        r"fitting what you could have tried with scikit-learn",
+        r"timing \d+ finalists side by side, about \d+ seconds",
+        r"answering 40 test rows with reference, torch",
+    ]
+    for step in steps:
+        end = r"[;,]? (\d+ seconds of the budget left|the budget is used up)"
+        assert any(re.fullmatch(step + end, line) for line in told), (step, told)
 
 
 def test_the_best_is_an_ordinary_model_folder(tuned, files):

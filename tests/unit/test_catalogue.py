@@ -15,7 +15,7 @@ from datamux.reproduce import figures
 from datamux.reproduce.catalogue import EXPERIMENTS, FIGURES, choose, get_experiment
 from datamux.reproduce.catalogue.successors import STEPS
 from datamux.reproduce.completeness import problems
-from datamux.reproduce.experiment import Experiment
+from datamux.reproduce.experiment import Experiment, narrowed
 from datamux.reproduce.figures import DERIVED, SECTIONS
 from datamux.reproduce.figures.aims import DROPS, RETRIEVAL, SPEED
 from datamux.reproduce.figures.quality import IN_SHORT
@@ -153,7 +153,7 @@ def test_a_section_shows_the_records_it_is_given_and_no_others(figure, monkeypat
         assert section == []
         return
     if figure == "successors" and not groups:
-        assert section[-1].startswith("Not run yet: 210 of 210")
+        assert section[-1].startswith("Not run yet: 237 of 237")
         return
     changed = next(iter(groups.values()))[0]
     _change(changed)
@@ -216,14 +216,14 @@ def test_the_successors_table_shows_what_was_run_and_what_was_not():
     (row,) = [line for line in lines if "ECE 5.0" in line]
     ensemble = f"92.0 ± 1.4 (2 seeds), ECE 3.1 ± 1.4, {4 * layers:.1f} layers"
     assert row.endswith(f"| 90.0, ECE 5.0 | not run yet | {ensemble} | not run yet | not run yet |")
-    assert lines[-1].startswith("Not run yet: 204 of 210 runs (experiments and their seeds), such as `banking77-plain`")
+    assert lines[-1].startswith("Not run yet: 231 of 237 runs (experiments and their seeds), such as `banking77-plain`")
     assert any(f"train for {STEPS} steps of 64 rows (CoNLL-2003: 48)" in line for line in lines)
     full = {"sst2-low-rank-n4": [record(seed, 0.9) for seed in (0, 1, 2)], "sst2-low-rank-n8": [record(0, 0.8)]}
     (row,) = [line for line in SECTIONS["successors"](full) if line.startswith("| low-rank") and "80.0" in line]
     assert "| -, 3, 3 | -, 90.0, 80.0 |" in row, "each value stands at its N"
     assert "seeds" not in row
     lines = SECTIONS["successors"]({"sst2-plain": [record(0, 0.9)], "sst2-cut-5": [record(1, 0.9)]})
-    assert "Not run yet: 208 of 210 runs" in lines[-1], "one seed of a cut encoder is not its experiment"
+    assert "Not run yet: 235 of 237 runs" in lines[-1], "one seed of a cut encoder is not its experiment"
 
 
 def test_methods_and_rivals_have_one_budget():
@@ -236,7 +236,7 @@ def test_methods_and_rivals_have_one_budget():
     for task in ("sst2", "banking77", "conll2003"):
         plain = load_recipe(f"small/minilm-{task}-plain")
         of_task = {name: recipe for name, recipe in recipes.items() if name.startswith(task)}
-        assert len(of_task) == 23
+        assert len(of_task) == 26
         assert {recipe.task.steps for recipe in of_task.values()} == {STEPS}
         assert {recipe.model.max_tokens for recipe in of_task.values()} == {plain.model.max_tokens}
         assert {recipe.model.head_context for recipe in of_task.values()} == {0}
@@ -283,6 +283,25 @@ def test_the_stages_before_the_task_are_shared_by_all_tasks(tmp_path):
     place = tmp_path / "models" / "successors" / "mux-plm-pretrained-n2" / "seed1" / "pretrain" / "model"
     starting = [says for says in training if f'model.start="{place}"' in says]
     assert len(starting) == 2
+
+
+def test_a_first_picture_of_the_successors_needs_one_seed(tmp_path):
+    """`datamux reproduce successors --missing --seeds 1`: every experiment, with seed 0 alone."""
+    first = [narrowed(experiment, seeds=1) for experiment in choose("successors")]
+    steps = Runner(tmp_path, command=lambda words: None).plan(first)
+    training = [step.says for step in steps if step.says.startswith("datamux train") and "/successors/" in step.says]
+    assert len(training) == len([e for e in first if e.kind == "train"])
+    assert all("--set run.seed=0 " in says for says in training)
+    assert not any("seed1" in step.says or "seed2" in step.says for step in steps)
+
+
+def test_both_methods_of_mimonets_are_in_the_table():
+    """Circular convolution and its sibling, which differ only in how slots are bound."""
+    circular, ortho = (get_experiment(f"successors/sst2-{name}-n4") for name in ("circular", "ortho"))
+    assert circular.recipe == ortho.recipe == "small/mimonets"
+    assert ortho.settings == circular.settings | {"model.multiplexer": "learned_ortho"}
+    assert load_recipe(circular.recipe, ["model.start=plain"]).model.multiplexer == "learned_circular"
+    assert any(line.startswith("| a 1x1 convolution per slot | MIMONets |") for line in SECTIONS["successors"]({}))
 
 
 def test_an_experiment_is_frozen_data():

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch.nn.functional import cosine_similarity
 
 from datamux import MULTIPLEXERS, build_multiplexer
+from datamux.train.recipe import load_recipe
 
 B, N, L, D = 2, 3, 5, 12
 X = torch.randn(B, N, L, D, generator=torch.Generator().manual_seed(1))
@@ -13,7 +15,7 @@ def test_identity_is_the_mean():
     torch.testing.assert_close(build_multiplexer("identity", N, D)(X), X.mean(1))
 
 
-@pytest.mark.parametrize("name", ["gaussian_hadamard", "learned_hadamard", "binary", "sign"])
+@pytest.mark.parametrize("name", ["gaussian_hadamard", "learned_hadamard", "binary", "sign", "near_one"])
 def test_hadamard_formula(name):
     mux = build_multiplexer(name, N, D)
     expected = sum(X[:, i] * mux.keys[i] for i in range(N)) / N
@@ -37,6 +39,25 @@ def test_sign_keys():
     keys = build_multiplexer("sign", N, D).keys
     assert (keys.abs() == 1).all()
     assert (keys[0] == 1).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8])
+def test_near_one_keys_leave_one_text_in_every_slot_nearly_as_it_is(n):
+    """As the recipe small/mimo starts: an encoder can read such a mixture. With Gaussian keys it could not."""
+    recipe, d = load_recipe("small/mimo", ["model.start=plain"]).model, 384
+    x = torch.randn(5, d, generator=torch.Generator().manual_seed(2))
+    repeated = x.unsqueeze(0).expand(n, 5, d).unsqueeze(0)
+    mux = build_multiplexer(recipe.multiplexer, n, d, **recipe.multiplexer_options)
+    mixture = mux(repeated)[0]
+    assert cosine_similarity(mixture, x).min() > 0.9
+    torch.testing.assert_close(mixture.norm(dim=1) / x.norm(dim=1), torch.ones(5), atol=0.1, rtol=0)
+    assert mux.keys.requires_grad
+    difference = torch.cdist(mux.keys, mux.keys) / mux.keys.norm(dim=1)
+    assert (difference + torch.eye(n) > 0.3).all(), "every slot has a key of its own"
+    other = build_multiplexer(recipe.multiplexer, n, d, **recipe.multiplexer_options, seed=1)
+    assert not torch.equal(mux.keys, other.keys)
+    gaussian = build_multiplexer("learned_hadamard", n, d)(repeated)[0]
+    assert cosine_similarity(gaussian, x).max() < 0.5
 
 
 def test_key_norm():
@@ -115,6 +136,8 @@ def test_unknown_names():
         build_multiplexer("orto", N, D)
     with pytest.raises(ValueError, match="key_norm"):
         build_multiplexer("gaussian_hadamard", N, D, keynorm=1.0)
+    with pytest.raises(ValueError, match="Did you mean 'near_one'"):
+        build_multiplexer("near_ones", N, D)
     with pytest.raises(ValueError, match="allowed: mean, sqrt, sum"):
         build_multiplexer("ortho", N, D, scale="max")
     with pytest.raises(ValueError, match="num_instances must be a whole number of at least 1, got 0"):

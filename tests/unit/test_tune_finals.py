@@ -1,24 +1,32 @@
 """Which models reach the finals, on which engines if time runs out, and what is said of rows and of tests."""
 
 import json
+import logging
+import re
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from datamux.evaluate.frontier import Point
+from datamux.evaluate.plots import even_rates
 from datamux.evaluate.row_scores import find_metric
 from datamux.tasks.examples import Examples
 from datamux.tasks.labels import find_labels
+from datamux.train import trainer
 from datamux.tuning import finals as finals_module
 from datamux.tuning import measure, reference, tested
-from datamux.tuning.finals import Effort, Finals, _finalists
+from datamux.tuning.choice import judge
+from datamux.tuning.finals import Effort, Finals, _finalists, _name
 from datamux.tuning.measure import GROUPINGS, RIVAL, score_predictor
+from datamux.tuning.plot import frontier_svg
+from datamux.tuning.progress import of_budget
 from datamux.tuning.report import cells, time_spent
 from datamux.tuning.run import EFFORTS, time_to_measure
 from datamux.tuning.search import Search
 from datamux.tuning.settings import Wish
 from datamux.tuning.subject import Encoder
+from datamux.tuning.teaching import written_to
 
 METRIC = find_metric(find_labels(["a", "b"]), tags=False)
 
@@ -163,6 +171,21 @@ def test_rows_of_the_report_say_on_which_rows_they_were_scored():
     assert cells(row | {"stop_rows": True})[-1] == "other rows"
 
 
+def test_the_plot_shows_what_is_faster_by_the_ratios():
+    """The machine slowed down for `cut`; the frontier goes by ratios, and so do the points of both plots."""
+    plain = {"on_frontier": True, "chosen": False, "timed": True, "engine": "torch"}
+    found = ("reference", 90, 100, 1), ("cut", 89, 200, 4), ("words", 70, 300, 3)
+    rows = [
+        plain | {"name": name, "family": name, "score": score, "rate": rate, "ratio": ratio}
+        for name, score, rate, ratio in found
+    ]
+    assert [row["rate"] for row in even_rates(rows, rows[0])] == [100, 400, 300]
+    drawn = frontier_svg({"table": [*rows[1:], rows[0]], "metric": "accuracy"})
+    places = {name: float(x) for x, name in re.findall(r'cx="([\d.]+)".*<title>(\w+):', drawn)}
+    assert places["reference"] < places["words"] < places["cut"]
+    assert "<title>cut: 89.0, 4.0 times the throughput of the reference</title>" in drawn
+
+
 def test_test_rows_are_the_same_for_all():
     right = {"reference": 45, "cut": 44, "words": 30}
     rows = {name: np.stack([np.arange(50) < count, np.ones(50)], 1).astype(float) for name, count in right.items()}
@@ -179,30 +202,121 @@ def test_test_rows_are_the_same_for_all():
 
 
 @pytest.mark.parametrize(("trained", "short"), [(40, True), (25, False)])
-def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, trained, short):
+def test_a_reference_that_the_budget_cut_short_is_said(tmp_path, monkeypatch, capsys, trained, short):
     """Unless it stopped by itself, because it no longer got better."""
 
-    def train(recipe, place, task):
+    def train(recipe, place, task, progress):
+        progress(25, 130.0)
+        print("what the trainer prints")
         model = place / "task" / "model"
         model.mkdir(parents=True)
         (model / "training.json").write_text(json.dumps([{"steps": trained}]))
         return model
 
     monkeypatch.setattr(reference, "train", train)
-    state = _State(0.0)
-    state.data["reference_steps"] = 40
+    state = _State(100.0)
+    state.data |= {"reference_steps": 40, "reference_seconds": 170.0}
     data = Namespace(train=range(5000), task=None, tags=False)
     encoder = Encoder("minilm", False, 6, 384, "bert")
     reference._trained(encoder, data, tmp_path, state, 600.0, 64, METRIC, 0, print)
     said = "the budget left the reference 40 steps, where 781 were planned"
     assert any(said in note for note in state.notes) is short
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith("tokens, about 3 minutes; 8 minutes of the budget left")
+    assert second == "the reference: 25 of up to 40 steps, about 2 minutes more; 8 minutes of the budget left"
+    assert (tmp_path / "training.log").read_text() == "what the trainer prints\n"
+
+
+def test_the_progress_of_a_training_counts_from_where_it_went_on(monkeypatch):
+    """Steps of an earlier session took none of the time of this one."""
+    said, clock = [], iter([50.0, 65.0])
+    monkeypatch.setattr(trainer.time, "perf_counter", lambda: next(clock))
+    progress = trainer.Progress(lambda *found: said.append(found))
+    progress.on_train_begin(None, Namespace(global_step=10), None)
+    for step in (10, 20, 40):  # nothing new yet, then a third of the rest in 15 seconds, and then all of it
+        progress.on_evaluate(None, Namespace(global_step=step, max_steps=40), None)
+    assert said == [(20, 30.0)]
+
+
+def test_a_line_of_progress_says_what_is_left_of_the_whole_budget():
+    assert of_budget(600.0, 100.0) == "8 minutes of the budget left"
+    assert of_budget(600.0, 550.0) == "50 seconds of the budget left"
+    assert of_budget(600.0, 600.0) == "the budget is used up"
+
+
+def test_what_is_told_during_a_training_comes_at_its_usual_level(tmp_path, caplog):
+    """The lines of a search are logged where it runs in Python, and trainings are kept quiet."""
+    ours, lines = logging.getLogger("datamux.tuning.run"), []
+    with caplog.at_level(logging.INFO, "datamux"), written_to(tmp_path / "training.log") as aloud:
+        ours.info("a training")
+        aloud(lambda: ours.info("a line of progress"))
+        ours.info("the same training")
+        lines = [record.message for record in caplog.records]
+    assert lines == ["a line of progress"]
+
+
+def test_a_mixed_finalist_is_judged_by_its_single_texts_too(monkeypatch):
+    """Also if these were not timed; a mixed model that was not measured with them has no rows for them."""
+    sizes = {"reference": [1], "mixed": [1, 5], "new": [5]}
+    about = [{"model": name, "engine": "torch", "group_size": size} for name in sizes for size in sizes[name]]
+    measured = {(name := _name(*one.values())): one | {"name": name, "score": 0.9, "folder": ""} for one in about}
+    speed = dict.fromkeys(("rate", "ratio", "lowest", "highest"), 1.0) | {"positions": 0, "rates": []}
+    timed = ["reference, torch", "mixed, torch, 5 per pass", "new, torch, 5 per pass"]
+    for step in ("_score_models", "_score_rivals"):
+        monkeypatch.setattr(Finals, step, lambda self: None)
+    monkeypatch.setattr(Finals, "_for_timing", lambda self: [measured[name] for name in timed])
+    monkeypatch.setattr(Finals, "_speeds", lambda self, chosen: dict.fromkeys(timed, speed))
+    monkeypatch.setattr(Finals, "_rows", lambda self, name: np.ones((4, 2)))
+    state = Namespace(data={"measured": measured})
+    points, rows = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | {"state": state}).run()
+    assert [point.name for point in points] == timed
+    assert rows.keys() == {*timed, "mixed, torch"}
+    of_single = {one.point.model: (one.alone, one.meets_alone) for one in judge(points, rows, METRIC, Wish())}
+    assert of_single == {"reference": (None, True), "mixed": (1.0, True), "new": (None, False)}
+
+
+def test_each_step_of_the_finals_says_what_is_left(monkeypatch):
+    """Every model on every engine, from the second on with an estimate, and the timing with its rounds."""
+    state, lines = _State(400.0), []
+    state.save = lambda **more: state.data.update(more)
+    effort = Effort(models=9, timed=16, rounds=2, seconds=1.0)
+    given = {"state": state, "budget": 1000.0, "engines": ["torch", "int8"], "rivals": list, "effort": effort}
+    given |= {"data": Namespace(choice=Examples(["a text"]), labels=None), "tell": lines.append, "wish": Wish()}
+    finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
+    monkeypatch.setattr(Finals, "_predictor", lambda self, one: None)
+    monkeypatch.setattr(finals_module, "score_predictor", lambda *args: Namespace(score=0.9, rows=None))
+    monkeypatch.setattr(finals_module, "quick_rate", lambda *args: 1.0)
+
+    def keep(self, about, rows):
+        name = f"{about['model']}, {about['engine']}"
+        state.data["measured"][name] = about | {"name": name, "seconds": 30.0}
+
+    monkeypatch.setattr(Finals, "_keep", keep)
+    model = {"name": "cut", "folder": "models/cut", "sizes": [1]}
+    for engine in ("torch", "int8", "int8"):
+        finals._score(model, engine)
+    state.spent = 950.0
+    monkeypatch.setattr(finals_module, "timed_predictor", lambda name, *args: Namespace(name=name))
+
+    def time_all(timed, tell, **options):
+        tell("round 1 of 2")
+        return {one.name: 1 for one in timed}
+
+    monkeypatch.setattr(finals_module, "time_all", time_all)
+    finals._speeds(list(state.data["measured"].values()))
+    assert lines == [
+        "measuring cut on torch; 10 minutes of the budget left",
+        "measuring cut on int8, about 45 seconds; 10 minutes of the budget left",
+        "timing 2 finalists side by side, about 12 seconds; 50 seconds of the budget left",
+        "round 1 of 2; 50 seconds of the budget left",
+    ]
 
 
 def test_rivals_that_could_not_be_fitted_are_tried_again(monkeypatch):
     """After a kill, a rival that was scored may be missing from the timing; the others are timed."""
     state = _State(0.0)
     state.save = lambda **more: state.data.update(more)
-    given = {"state": state, "rivals": list, "effort": Effort(9, 16, 1, 0.0), "tell": lambda text: None}
+    given = {"state": state, "rivals": list, "effort": Effort(9, 16, 1, 0.0), "tell": lambda text: None, "budget": 9.0}
     finals = Finals(**dict.fromkeys(Finals.__dataclass_fields__) | given)
     finals._score_rivals()
     assert not state.data["rivals_scored"]

@@ -9,9 +9,9 @@ import pytest
 from datamux.evaluate.frontier import mark_best
 from datamux.serve.settings import Settings as ServeSettings
 from datamux.serve.tuned import tuned_gears
-from datamux.tuning.choice import choose, judge
+from datamux.tuning.choice import Choice, choose, judge
 from datamux.tuning.finals import Finals, _with_single_texts
-from datamux.tuning.keep import _gears, write_best
+from datamux.tuning.keep import _gears, left_out_alone, write_best
 from datamux.tuning.run import _warn_of_single_texts
 from datamux.tuning.settings import Wish
 from tuning import METRIC, numbers, point
@@ -19,8 +19,11 @@ from tuning import METRIC, numbers, point
 WRONG = {"whole": 100, "half": 104, "mixed": 108, "words": 180}  # of 1,000 rows
 
 
-def four(folder, wish):
-    """Four models on the frontier, the most accurate first, as judged by a wish."""
+def four(folder, wish, single=108):
+    """Four models on the frontier, the most accurate first, as judged by a wish.
+
+    The mixed one has `single` rows wrong when it answers one text at a time.
+    """
     points = []
     for (name, wrong), ratio in zip(WRONG.items(), (1.0, 3.0, 4.0, 40.0), strict=True):
         points.append(point(name, wrong, ratio, 5 if name == "mixed" else 1))
@@ -29,6 +32,7 @@ def four(folder, wish):
         (place / "config.json").write_text(json.dumps({"name": name}))
         (place / "model.safetensors").write_text(name)
     rows = {one.name: numbers(WRONG[one.model]) for one in points}
+    rows |= {"mixed, torch": numbers(single)} if single is not None else {}
     return judge([replace(one, folder=str(folder / one.model)) for one in mark_best(points)], rows, METRIC, wish)
 
 
@@ -94,18 +98,43 @@ def test_a_mixed_finalist_is_scored_at_single_texts_too():
 
 
 @pytest.mark.parametrize(
-    ("single", "wish", "said"),
+    ("single", "wish", "kept"),
     [
-        (0.885, Wish(), True),
-        (0.895, Wish(), False),
-        (0.885, Wish(min_score=80), False),
-        (0.5, Wish(min_speed=9), False),
+        (112, Wish(max_drop=1), False),
+        (109, Wish(max_drop=1), True),
+        (109, Wish(max_drop=1, sure=0.99), False),
+        (112, Wish(min_score=89), False),
+        (None, Wish(max_drop=1), False),
     ],
 )
-def test_a_mixed_model_that_is_worse_alone_is_named(single, wish, said):
+def test_a_mixed_gear_is_good_enough_for_a_text_that_is_left_over(tmp_path, single, wish, kept):
+    """A server answers such a text by itself. The wish must hold as surely as for full groups, or it is no gear."""
+    wider = replace(wish, max_drop=20.0) if wish.min_score is None else Wish(min_score=70)
+    chosen = choose(four(tmp_path, wider), wider)
+    assert chosen.best.point.model == "words"
+    judged = four(tmp_path, wish, single)
+    mixed = next(one for one in judged if one.point.model == "mixed")
+    judged = [replace(one, meets=True) for one in judged]  # so that single texts alone decide
+    assert ("mixed" in names(_gears(chosen, judged, wish))) is kept
+    assert names(left_out_alone(chosen, judged, wish)) == ["mixed"] * (not kept)
+    assert mixed.alone == (None if single is None else pytest.approx(1 - single / 1000))
+    assert all(one.meets_alone for one in judged if one.point.group_size == 1), "a plain model has no other size"
     notes = []
     state = Namespace(note=lambda text, tell: notes.append(text))
-    _warn_of_single_texts({"1": single, "5": 0.9}, 0.9, wish, state, print)
-    assert bool(notes) is said
-    _warn_of_single_texts({"1": 0.1}, 0.9, wish, state, print)
-    assert bool(notes) is said, "a plain model has no other size"
+    _warn_of_single_texts(chosen, judged, wish, state, print)
+    assert len(notes) == (not kept)
+    assert all(note.startswith("mixed, torch, 5 per pass is no gear of a server, because it ") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("single", "wish", "said"),
+    [(115, Wish(), True), (105, Wish(), False), (115, Wish(min_score=80), False), (500, Wish(min_speed=9), False)],
+)
+def test_a_chosen_model_that_is_worse_alone_stays_and_is_named(tmp_path, single, wish, said):
+    judged = four(tmp_path, wish, single)
+    choice = Choice(next(one for one in judged if one.point.model == "mixed"), True)
+    notes = []
+    state = Namespace(note=lambda text, tell: notes.append(text))
+    _warn_of_single_texts(choice, judged, wish, state, print)
+    assert [f"scores {100 - single / 10:.1f} on texts" in note for note in notes] == [True] * said
+    assert "mixed" in names(_gears(choice, judged, wish))

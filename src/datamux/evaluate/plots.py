@@ -1,5 +1,6 @@
 """Pictures of run records. matplotlib is imported only here, and only when something is drawn."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,7 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     from matplotlib.ticker import LogLocator
 
     figure, axes = pyplot.subplots(figsize=(11, 5.5), layout="constrained")
-    # Rates as if the machine had always been as fast as for the first model; the best points are chosen by them.
-    rows = [row | {"rate": record["results"][0]["rate"] * row["ratio"]} for row in record["results"]]
+    rows = even_rates(record["results"], record["results"][0])
     models, engines = list(dict.fromkeys(row["model"] for row in rows)), list(dict.fromkeys(r["engine"] for r in rows))
     for name in dict.fromkeys((row["model"], row["engine"]) for row in rows):
         series = sorted((r for r in rows if (r["model"], r["engine"]) == name), key=lambda r: r["rate"])
@@ -103,6 +103,11 @@ def draw_frontier(record: dict[str, Any], file: Path) -> None:
     axes.grid(alpha=0.3, which="both")
     figure.legend(loc="outside right upper", fontsize=8)
     save_figure(figure, file)
+
+
+def even_rates(rows: Sequence[dict[str, Any]], first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows with rates as if the machine had always been as fast as for the `first`. The best are chosen by them."""
+    return [row | {"rate": first["rate"] * row["ratio"] / first["ratio"]} for row in rows]
 
 
 def save_figure(figure: Any, file: Path) -> None:

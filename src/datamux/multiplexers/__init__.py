@@ -24,6 +24,7 @@ MULTIPLEXERS: dict[str, Callable[..., Multiplexer]] = {
     "learned_hadamard": partial(Hadamard, learned=True),
     "binary": partial(Hadamard, kind="binary"),
     "sign": partial(Hadamard, kind="sign"),
+    "near_one": partial(Hadamard, kind="near_one", learned=True),
     "ortho": Ortho,
     "learned_ortho": partial(Ortho, learned=True),
     "low_rank": LowRank,

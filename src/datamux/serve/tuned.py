@@ -1,6 +1,7 @@
 """The gears of a folder that `datamux tune` left: several models with the same labels and the same tokenizer.
 
-`gears.json` lists them from the most accurate to the fastest. None of them scores below what the user asked for.
+`gears.json` lists them from the most accurate to the fastest. None of them scores below what the user asked for,
+unless the chosen model itself does, which is always among them.
 """
 
 import json

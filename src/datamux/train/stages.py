@@ -4,7 +4,7 @@ Each continues where an interrupted run stopped in its folder.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -39,7 +39,7 @@ from datamux.train.losses import RetrievalObjective, TaskObjective, class_weight
 from datamux.train.recipe import Recipe, TaskSettings, WarmupSettings, first_group_size
 from datamux.train.sentences import copy_word_vectors, first_pieces, sentences_with_teacher, split_sentences
 from datamux.train.teachers import check_label_order, check_teacher, load_teacher, order_of, teach, with_teacher
-from datamux.train.trainer import MuxTrainer, StopEarly, last_checkpoint, training_arguments
+from datamux.train.trainer import MuxTrainer, Progress, StopEarly, last_checkpoint, training_arguments
 from datamux.train.unlabelled import check_unlabelled, label_by_teacher, with_unlabelled
 from datamux.zoo import find_model
 
@@ -87,8 +87,18 @@ def _plain_first(recipe: Recipe) -> Recipe:
     return replace(recipe, model=model, task=task, **stages, run=replace(recipe.run, plain=True))
 
 
-def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: str | None = None) -> Path:
-    """Run the stages that the recipe asks for, and return the folder of the finished model."""
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    task: Task | None = None,
+    data_dir: str | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Path:
+    """Run the stages that the recipe asks for, and return the folder of the finished model.
+
+    The training on the task calls `progress` after evaluations: with its steps so far, and the seconds that are left.
+    """
     before = {name: getattr(recipe, name) for name in ("warmup", "pretrain") if getattr(recipe, name).steps}
     if not before and not recipe.task.steps:
         raise ValueError("nothing to train: set warmup.steps, pretrain.steps or task.steps")
@@ -123,7 +133,8 @@ def train(recipe: Recipe, folder: Path, *, task: Task | None = None, data_dir: s
         last = str(warm_up(stage, folder / name, tokenizer, task, data_dir))
     if recipe.task.steps and task is not None:
         after = replace(recipe, model=replace(recipe.model, start=last))
-        last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=recipe.model.start))
+        first = recipe.model.start
+        last = str(train_task(after, folder / "task", tokenizer, task, data_dir, first=first, progress=progress))
     return Path(last)
 
 
@@ -222,6 +233,7 @@ def train_task(
     data_dir: str | None = None,
     *,
     first: str = "",
+    progress: Callable[[int, float], None] | None = None,
 ) -> Path:
     """Stage two: the task, in groups that grow, from the warmed-up (or plain, or pretrained) weights.
 
@@ -269,6 +281,8 @@ def train_task(
         consistency=settings.consistency,
     )
     curriculum = _curriculum(recipe, settings, grow_when="below", window=20)
+    callbacks: list[Any] = [StopEarly(settings.patience, curriculum)] if settings.patience else []
+    callbacks += [Progress(progress)] if progress is not None else []
     trainer = MuxTrainer(
         model=model,
         args=training_arguments(recipe, settings, folder),
@@ -283,7 +297,7 @@ def train_task(
         min_rows=settings.min_rows,
         repetition=settings.repetition,
         length_noise=recipe.run.length_noise,
-        callbacks=[StopEarly(settings.patience, curriculum)] if settings.patience else None,
+        callbacks=callbacks,
     )
     return _run(trainer, recipe, tokenizer, folder)
 

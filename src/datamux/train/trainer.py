@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Sampler
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 
 from datamux.tasks.rows import Rows
 from datamux.train.build import in_bf16
@@ -206,6 +206,21 @@ class StopEarly(EarlyStoppingCallback):
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **kwargs: Any) -> None:
         if self.curriculum.size == self.curriculum.capacity:
             super().on_evaluate(args, state, control, metrics, **kwargs)
+
+
+class Progress(TrainerCallback):
+    """After every evaluation but the last: `say(steps so far, seconds until the last step)`."""
+
+    def __init__(self, say: Callable[[int, float], None]) -> None:
+        self.say = say
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.since, self.first = time.perf_counter(), state.global_step  # it may go on from a checkpoint
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        done, more = state.global_step - self.first, state.max_steps - state.global_step
+        if done > 0 and more > 0:
+            self.say(state.global_step, (time.perf_counter() - self.since) / done * more)
 
 
 def mask_words(ids: Tensor, mask: Tensor, rate: float, mask_id: int) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datamux.evaluate.frontier import Point
-from datamux.evaluate.row_scores import Metric, Numbers, bootstrap, interval
+from datamux.evaluate.row_scores import Metric, Numbers, bootstrap, interval, score_of
 from datamux.tuning.measure import RIVAL
 from datamux.tuning.settings import Wish
 
@@ -18,7 +18,9 @@ class Judged:
     """A point, the interval of its loss against the reference, and in what share of the samples the wish holds.
 
     For a mixed point, `ahead` is the share of the samples in which no plain point that is at least as fast scores as
-    much, and `competitor` is the best of these plain points, or the fastest of all if none is as fast.
+    much, and `competitor` is the best of these plain points, or the fastest of all if none is as fast. `alone` is the
+    score of its model for a text that is left over and answered by itself, and `meets_alone` whether that meets the
+    wish, too. What was not measured does not meet it.
     """
 
     point: Point
@@ -28,6 +30,8 @@ class Judged:
     meets: bool
     ahead: float = 1.0
     competitor: Point | None = None
+    alone: float | None = None
+    meets_alone: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,10 @@ class Choice:
 
 
 def judge(points: Sequence[Point], rows: Mapping[str, Numbers], metric: Metric, wish: Wish) -> list[Judged]:
-    """Every point with its interval. `rows` has the numbers of each point's rows; the first point is the reference."""
+    """Every point with its interval; the first point is the reference.
+
+    `rows` has the numbers of each point's rows, and of the same rows when a mixed point's model answers one at a time.
+    """
     scores = bootstrap(metric, *(rows[point.name] for point in points))
     judged = [_judged(point, its, scores[0], wish) for point, its in zip(points, scores, strict=True)]
     mixed = {point.model for point in points if point.group_size > 1}
@@ -53,7 +60,21 @@ def judge(points: Sequence[Point], rows: Mapping[str, Numbers], metric: Metric, 
             fastest = max((points[other] for other in plain), key=lambda other: other.ratio, default=None)
             ahead = float(np.mean(scores[place] > best))
             judged[place] = replace(judged[place], ahead=ahead, competitor=nearest or fastest)
+            judged[place] = _with_single_texts(judged[place], points[0], rows, metric, wish)
     return judged
+
+
+def _with_single_texts(
+    one: Judged, reference: Point, rows: Mapping[str, Numbers], metric: Metric, wish: Wish
+) -> Judged:
+    """A mixed point, judged for single texts by the same rule. How fast they are was not measured."""
+    found = rows.get(replace(one.point, group_size=1).name)
+    if found is None:
+        return replace(one, meets_alone=False)
+    alone = score_of(metric, found)
+    single = replace(one.point, group_size=1, score=alone, drop=100 * (reference.score - alone))
+    scores, of_reference = bootstrap(metric, found, rows[reference.name])
+    return replace(one, alone=alone, meets_alone=_judged(single, scores, of_reference, wish).meets)
 
 
 def _judged(point: Point, scores: Numbers, reference: Numbers, wish: Wish) -> Judged:

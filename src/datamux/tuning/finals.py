@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from datamux.tuning.measure import (
     timed_predictor,
     timed_rival,
 )
+from datamux.tuning.progress import in_words, of_budget
 from datamux.tuning.search import last_trials, looks_of, slug
 from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
@@ -75,7 +76,10 @@ class Finals:
     tell: Callable[[str], None]
 
     def run(self) -> tuple[list[Point], dict[str, Numbers]]:
-        """The points of the frontier plot, the reference first; and the numbers of every row, by the point's name."""
+        """The points of the frontier plot, the reference first; and the numbers of every row, by the point's name.
+
+        There are also the numbers of every mixed model that answers one text at a time, by the name of that point.
+        """
         self._score_models()
         self._score_rivals()
         chosen = self._for_timing()
@@ -85,7 +89,8 @@ class Finals:
         points = [point_of(one, speeds[one["name"]], reference["score"]) for one in chosen]
         ours = iter(mark_best([point for point in points if point.engine != RIVAL]))
         points = [point if point.engine == RIVAL else next(ours) for point in points]
-        return points, {point.name: self._rows(point.name) for point in points}
+        names = {name for point in points for name in (point.name, replace(point, group_size=1).name)}
+        return points, {name: self._rows(name) for name in names if name in self.state.data["measured"]}
 
     def _score_models(self) -> None:
         """Engine by engine, so that if time runs out, the fast models have not lost all of theirs."""
@@ -135,6 +140,10 @@ class Finals:
             )
         return kept
 
+    def _say(self, text: str) -> None:
+        """A line of progress, with the time that is left."""
+        self.tell(f"{text}; {of_budget(self.budget, self.state.spent)}")
+
     @property
     def _until(self) -> float:
         """When scoring must end, so that the timing ends within the budget."""
@@ -183,6 +192,10 @@ class Finals:
         sizes = self._unmeasured(model, engine)
         if not sizes:
             return
+        first = self._seconds(model)  # on the first engine, or 0 before that
+        self._say(
+            f"measuring {model['name']} on {engine}" + (f", about {in_words(EXPORTING + first)}" if first else "")
+        )
         try:
             predictor = self._predictor({"folder": model["folder"], "engine": engine})
         except Exception as error:  # an exporter fails in its own ways; the other engines still run
@@ -230,6 +243,7 @@ class Finals:
         one = self.state.data["measured"][name]
         file = self.folder / "rows" / f"test-{one['rows']}"
         if not one.get("tested"):
+            self._say(f"answering {len(test):,} test rows with {name}")
             if one["engine"] == RIVAL:
                 rival = next(rival for rival in self.rivals() if rival.name == one["model"])
                 rows = self.metric.of_rows(rival_answers(rival, test, self.data.labels), test, self.data.labels)
@@ -268,7 +282,8 @@ class Finals:
         known: dict[str, dict[str, Any]] = self.state.data.get("speeds", {})
         if set(names) <= set(known):
             return known
-        self.tell(f"timing {len(chosen)} finalists side by side")
+        seconds = replace(self.effort, timed=len(chosen)).timing
+        self._say(f"timing {len(chosen)} finalists side by side, about {in_words(seconds)}")
         rivals = {rival.name: rival for rival in self.rivals()}
         timed: list[Timed] = []
         for one in chosen:
@@ -278,7 +293,7 @@ class Finals:
                     timed[-1].name = one["name"]
                 continue
             timed.append(timed_predictor(one["name"], self._predictor(one), self.data.choice, one["group_size"]))
-        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self.tell))
+        speeds = dict(time_all(timed, rounds=self.effort.rounds, seconds=self.effort.seconds, tell=self._say))
         self.state.save(speeds=speeds)
         return speeds
 

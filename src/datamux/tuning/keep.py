@@ -58,13 +58,27 @@ def write_best(
 
 
 def _gears(choice: Choice, judged: Sequence[Judged], wish: Wish) -> list[Judged]:
-    """The best, and what is on the frontier and meets the wish: from the most accurate to the fastest."""
-    kept = [one for one in judged if one.point.best and one.meets and one.point.folder]
+    """The best, and what is on the frontier and meets the wish: from the most accurate to the fastest.
+
+    A server answers a text that is left over in a mixed gear by itself, so its score for single texts counts, too.
+    """
+    kept = [one for one in _good_enough(judged) if one.meets_alone]
     if wish.min_speed is not None or not choice.met:
         kept = []
     names = {one.point.name for one in kept}
     kept += [choice.best] if choice.best.point.name not in names else []
     return sorted(kept, key=lambda one: one.point.ratio)
+
+
+def left_out_alone(choice: Choice, judged: Sequence[Judged], wish: Wish) -> list[Judged]:
+    """What would be a gear, if it were good enough for single texts."""
+    if wish.min_speed is not None or not choice.met:
+        return []
+    return [one for one in _good_enough(judged) if not one.meets_alone and one.point.name != choice.best.point.name]
+
+
+def _good_enough(judged: Sequence[Judged]) -> list[Judged]:
+    return [one for one in judged if one.point.best and one.meets and one.point.folder]
 
 
 def _write_model(one: Judged, folder: Path, exported: Path, columns: Sequence[str]) -> None:

@@ -1,8 +1,13 @@
-"""Accuracy against throughput as one SVG, without any library: it goes into the report, which fetches nothing."""
+"""Accuracy against throughput as one SVG, without any library: it goes into the report, which fetches nothing.
+
+Its points are where `datamux frontier` draws them. That plot is drawn with matplotlib, which a search does not need.
+"""
 
 import math
 from html import escape
 from typing import Any
+
+from datamux.evaluate.plots import even_rates
 
 WIDTH, HEIGHT = 900, 480
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 30, 60
@@ -19,7 +24,9 @@ COLOURS = {
 
 def frontier_svg(record: dict[str, Any]) -> str:
     """One dot per timed row, a line through the frontier, and a ring around the chosen one."""
-    rows = [row for row in record["table"] if row.get("timed")]
+    timed = [row for row in record["table"] if row.get("timed")]
+    first = next(row for row in timed if row["family"] == "reference" and row["engine"] == "torch")
+    rows = even_rates(timed, first)
     x0, x1 = _bounds([math.log10(row["rate"]) for row in rows], 0.1)
     y0, y1 = _bounds([row["score"] for row in rows], 1.0)
 
@@ -43,7 +50,7 @@ def frontier_svg(record: dict[str, Any]) -> str:
     for row in rows:
         x, y = place(row)
         colour = COLOURS.get(row["family"], "#000000")
-        title = f"{row['name']}: {row['score']:.1f}, {row['rate']:,.0f} texts per second"
+        title = f"{row['name']}: {row['score']:.1f}, {row['ratio']:.1f} times the throughput of the reference"
         mark = f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"><title>{escape(title)}</title></circle>'
         if row["family"] == "rival":
             square = f'<rect x="{x - 5}" y="{y - 5}" width="10" height="10" fill="{colour}">'
@@ -92,7 +99,7 @@ def _axes(x0: float, x1: float, y0: float, y1: float, metric: str) -> list[str]:
     middle = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(
         f'<text x="{WIDTH / 2}" y="{HEIGHT - BOTTOM + 34}" text-anchor="middle">'
-        "texts per second, from texts to answers</text>"
+        "texts per second, texts to answers (those of the reference, times the ratio to it)</text>"
     )
     parts.append(
         f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">'

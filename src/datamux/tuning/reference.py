@@ -20,6 +20,7 @@ from datamux.tuning.contender import PLAIN, PLAIN_MODEL, best_by, run_settings
 from datamux.tuning.data import Data
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
+from datamux.tuning.progress import in_words, of_budget
 from datamux.tuning.search import SLOWER, forget_checkpoints
 from datamux.tuning.state import State
 from datamux.tuning.subject import Encoder, Subject, longest_text, tokens_allowed
@@ -29,6 +30,7 @@ SHARE = 0.25  # of the budget, at most
 EPOCHS, MOST_STEPS = 10, 3000  # at most; early stopping usually ends before
 LEAST_STEPS = 30
 NEW_STEPS = 2000  # of an encoder that knows nothing yet, at most
+NEW_PACE = 0.15  # seconds that a step of such an encoder takes, about
 SAMPLE = 5000  # texts that decide how long a text may be
 
 
@@ -124,12 +126,21 @@ def _trained(
     place = folder / "reference"
     steps = state.data.get("reference_steps")
     if steps is None:
-        steps = _steps(encoder, data, budget, max_tokens, metric, seed)
-        state.save(reference_steps=steps)
+        steps, seconds = _steps(encoder, data, budget, max_tokens, metric, seed)
+        state.save(reference_steps=steps, reference_seconds=seconds)
     if not (place / "task" / "model" / "training.json").exists():
-        tell(f"the reference: up to {steps:,} steps on {len(data.train):,} rows, texts of up to {max_tokens} tokens")
-    with written_to(folder / "training.log"):
-        model = train(_recipe(encoder, data, steps, max_tokens, metric, seed), place, task=data.task)
+        tell(
+            f"the reference: up to {steps:,} steps on {len(data.train):,} rows, texts of up to {max_tokens} tokens, "
+            f"about {in_words(state.data.get('reference_seconds', SHARE * budget))}; {of_budget(budget, state.spent)}"
+        )
+    with written_to(folder / "training.log") as aloud:
+
+        def say(done: int, seconds: float) -> None:
+            so_far = f"the reference: {done:,} of up to {steps:,} steps, about {in_words(seconds)} more"
+            aloud(lambda: tell(f"{so_far}; {of_budget(budget, state.spent)}"))
+
+        recipe = _recipe(encoder, data, steps, max_tokens, metric, seed)
+        model = train(recipe, place, task=data.task, progress=say)
     forget_checkpoints(model.parent)
     stopped = json.loads((model / "training.json").read_text())[-1]["steps"]
     if stopped < steps:
@@ -148,14 +159,16 @@ def _most_steps(encoder: Encoder, data: Data) -> int:
     return most if encoder.name else min(most, NEW_STEPS)
 
 
-def _steps(encoder: Encoder, data: Data, budget: float, max_tokens: int, metric: Metric, seed: int) -> int:
-    most = _most_steps(encoder, data)
-    if not encoder.name:
-        return max(LEAST_STEPS, min(most, int(budget * SHARE / 0.15)))
-    pace = seconds_per_step(
-        _recipe(encoder, data, 1, max_tokens, metric, seed), data.train, data.labels, data.task.kind
-    )
-    return max(LEAST_STEPS, int(min(most, budget * SHARE / (pace * SLOWER))))
+def _steps(
+    encoder: Encoder, data: Data, budget: float, max_tokens: int, metric: Metric, seed: int
+) -> tuple[int, float]:
+    """How many steps the reference may train, and about how many seconds they take."""
+    pace = NEW_PACE
+    if encoder.name:
+        recipe = _recipe(encoder, data, 1, max_tokens, metric, seed)
+        pace = SLOWER * seconds_per_step(recipe, data.train, data.labels, data.task.kind)
+    steps = max(LEAST_STEPS, int(min(_most_steps(encoder, data), budget * SHARE / pace)))
+    return steps, steps * pace
 
 
 def _recipe(encoder: Encoder, data: Data, steps: int, max_tokens: int, metric: Metric, seed: int) -> Recipe:

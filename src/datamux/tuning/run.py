@@ -30,8 +30,9 @@ from datamux.tuning.data import ROWS, Data, prepare
 from datamux.tuning.engines import find_engines
 from datamux.tuning.families import FAMILIES
 from datamux.tuning.finals import Effort, Finals
-from datamux.tuning.keep import write_best
+from datamux.tuning.keep import left_out_alone, write_best
 from datamux.tuning.measure import RIVAL
+from datamux.tuning.progress import of_budget
 from datamux.tuning.reference import find_reference, in_order_of, is_the_reference
 from datamux.tuning.report import write_report
 from datamux.tuning.result import Result
@@ -170,11 +171,12 @@ def _run(
         settings.wish,
         folder,
         settings.budget - time_to_measure(settings.budget),
+        settings.budget,
         str(settings.unlabelled.resolve()) if settings.unlabelled else "",
         settings.seed,
         tell,
     ).run(contenders)
-    rivals = cache(partial(_rivals, data, encoder, state, tell))
+    rivals = cache(partial(_rivals, data, encoder, state, settings.budget, tell))
     effort = next(effort for least, effort in EFFORTS.items() if settings.budget >= least)
     finals = Finals(state, subject, data, metric, settings.wish, engines, rivals, folder, settings.budget, effort, tell)
     points, rows = finals.run()
@@ -185,7 +187,7 @@ def _run(
     measured_on = finals.engines_of_contenders()
     record = _record(settings, state, subject, data, metric, measured_on, judged, choice, tenfold)
     scores = finals.scores_of(choice.best.point)
-    _warn_of_single_texts(scores, judged[0].point.score, settings.wish, state, tell)
+    _warn_of_single_texts(choice, judged, settings.wish, state, tell)
     record["notes"] = state.data["notes"]
     card = _card(record, data) | {"scores": scores}
     write_best(out, choice, judged, folder / "exported", card, settings.wish, _columns(settings))
@@ -219,9 +221,9 @@ def _contenders(subject: Subject, settings: Settings, state: State, tell: Tell) 
     return found
 
 
-def _rivals(data: Data, encoder: Encoder, state: State, tell: Tell) -> list[FittedRival]:
+def _rivals(data: Data, encoder: Encoder, state: State, budget: float, tell: Tell) -> list[FittedRival]:
     """Simple ways to answer, which a user would try. They need scikit-learn."""
-    tell("fitting what you could have tried with scikit-learn")
+    tell(f"fitting what you could have tried with scikit-learn; {of_budget(budget, state.spent)}")
     pretrained = encoder.name if encoder.name and not is_ours(load_config(encoder.name)) else ""
     most = max(LEAST_RIVAL_ROWS, MOST_RIVAL_WORK // max(1, len(data.labels.names)))
     notes: list[str] = []
@@ -337,13 +339,20 @@ def _card(record: dict[str, Any], data: Data) -> dict[str, Any]:
     }
 
 
-def _warn_of_single_texts(scores: dict[str, float], reference: float, wish: Wish, state: State, tell: Tell) -> None:
-    """Say if the chosen model is good enough among others, but not for a text that comes alone."""
-    single, floor = scores.get("1"), 100 * reference - wish.points if wish.min_score is None else wish.min_score
-    if single is not None and len(scores) > 1 and wish.min_speed is None and 100 * single < floor:
+def _warn_of_single_texts(choice: Choice, judged: Sequence[Judged], wish: Wish, state: State, tell: Tell) -> None:
+    """Say which models are good enough among others, but not for a text that comes alone."""
+    best = choice.best
+    if best.alone is not None and not best.meets_alone and wish.min_speed is None:
         state.note(
-            f"warning: the chosen model scores {100 * single:.1f} on texts that it answers one at a time, as a server "
-            "does when a text comes alone: that is less than you asked for",
+            f"warning: the chosen model scores {100 * best.alone:.1f} on texts that it answers one at a time, as a "
+            "server does when a text comes alone: that does not meet what you asked for",
+            tell,
+        )
+    for one in left_out_alone(choice, judged, wish):
+        scores = "was not measured" if one.alone is None else f"scores {100 * one.alone:.1f}"
+        state.note(
+            f"{one.point.name} is no gear of a server, because it {scores} on texts that it answers one at a time, "
+            "which does not meet what you asked for",
             tell,
         )
 

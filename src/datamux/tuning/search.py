@@ -28,6 +28,7 @@ from datamux.tuning.contender import Contender, best_by, recipe_of
 from datamux.tuning.data import ROWS, Data, sampled_to_teach
 from datamux.tuning.measure import score_predictor
 from datamux.tuning.pace import seconds_per_step
+from datamux.tuning.progress import in_words, of_budget
 from datamux.tuning.settings import Wish
 from datamux.tuning.state import State
 from datamux.tuning.subject import Subject
@@ -55,6 +56,7 @@ class Search:
     wish: Wish
     folder: Path
     deadline: float  # when trainings must end, in seconds of the budget
+    budget: float  # with the finals, which follow
     unlabelled: str
     seed: int
     tell: Callable[[str], None]
@@ -83,6 +85,8 @@ class Search:
         """Every contender shares the reference's answers; one that also learns from its states asks for all of them."""
         first = max(contenders, key=lambda contender: float(contender.task.get("distill_states", 0)))
         if self.deadline > self.state.spent:
+            most = in_words(self._texts / self.state.data["reference"]["rate"])
+            self.tell(f"the reference's answers take up to {most}; {of_budget(self.budget, self.state.spent)}")
             ask_reference(self._recipe(first, 1), self.data, self.folder, self.tell)
             self.state.save()
 
@@ -189,8 +193,8 @@ class Search:
         self.state.save()
         left = max(0.0, self.deadline - self.state.spent)
         self.tell(
-            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {_time(steps * pace)}; "
-            f"{_time(left)} left for training"
+            f"{contender.name}, round {rung + 1}: {steps:,} steps, about {in_words(steps * pace)}; "
+            f"{in_words(left)} left for training, {of_budget(self.budget, self.state.spent)}"
         )
         try:
             found = self._trained(contender, rung, steps)
@@ -355,7 +359,3 @@ def _key(contender: Contender, rung: int) -> str:
 
 def slug(name: str) -> str:
     return "-".join("".join(letter if letter.isalnum() else " " for letter in name).split())
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"

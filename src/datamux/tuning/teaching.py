@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,14 +33,26 @@ def ask_reference(recipe: Recipe, data: Data, folder: Path, tell: Callable[[str]
 
 
 @contextlib.contextmanager
-def written_to(file: Path) -> Iterator[None]:
-    """What a training prints goes to a file: a search has dozens of trainings."""
+def written_to(file: Path) -> Iterator[Callable[[Callable[[], None]], None]]:
+    """What a training prints goes to a file: a search has dozens of trainings.
+
+    The function that this gives runs another one outside of it, whose words are then shown.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     quiet = logging.getLogger("datamux")
-    level = quiet.level
+    level, shown = quiet.level, (sys.stdout, sys.stderr)
+
+    def aloud(say: Callable[[], None]) -> None:
+        with contextlib.redirect_stdout(shown[0]), contextlib.redirect_stderr(shown[1]):
+            quiet.setLevel(level)
+            try:
+                say()
+            finally:
+                quiet.setLevel(logging.WARNING)
+
     with file.open("a", encoding="utf-8") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
         quiet.setLevel(logging.WARNING)
         try:
-            yield
+            yield aloud
         finally:
             quiet.setLevel(level)

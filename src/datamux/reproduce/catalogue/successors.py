@@ -45,6 +45,9 @@ METHODS = {
         {"model.frozen": False, "model.low_rank": 0, "task.learning_rate": 2e-4},
     ),
     "circular": Method("circular convolution", "MIMONets", "everything", "small/mimonets"),
+    "ortho": Method(
+        "a 1x1 convolution per slot", "MIMONets", "everything", "small/mimonets", {"model.multiplexer": "learned_ortho"}
+    ),
     "mux-plm": Method(
         "deep demultiplexer, three stages",
         "MUX-PLM",
