@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import httpx
 import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
@@ -240,6 +241,55 @@ def test_ten_thousand_texts_are_split_and_not_refused(client):
     answer = client.post("/classify", json={"input": ["good film", "bad plot"] * 5000, "top_k": 1})
     assert answer.status_code == 200
     assert len(answer.json()["data"]) == 10_000
+
+
+class Counting(NamingEngine):
+    """Knows how many texts are left."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def answer(self, groups, gear):
+        found = super().answer(groups, gear)
+        self.left -= sum(map(len, groups))
+        return found
+
+
+@pytest.mark.parametrize("shape", ["predict", "infinity", "vllm"])
+def test_others_are_answered_while_a_long_answer_is_written(classifier, shape):
+    """Counted in requests and not in seconds, which say nothing on a busy machine."""
+    many = 20_000
+    texts = [f"a {number}" for number in range(many)]
+    engine = Counting(many)
+    service = make_service(classifier, engine, max_groups=64, classify_shape=shape.replace("predict", "infinity"))
+    path, body = (
+        ("/predict", {"inputs": [[text] for text in texts]}) if shape == "predict" else ("/classify", {"input": texts})
+    )
+
+    async def scene():
+        service.batcher.start()
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            asking = asyncio.ensure_future(client.post(path, json=body, timeout=60))
+            meanwhile = 0
+            while not asking.done():
+                await asyncio.sleep(0)  # nothing below waits for anything
+                texts_are_answered = not engine.left
+                assert (await client.get("/livez")).status_code == 200
+                meanwhile += texts_are_answered and not asking.done()
+        await service.batcher.close()
+        return await asking, meanwhile
+
+    answer, meanwhile = asyncio.run(scene())
+    found = answer.json() if shape == "predict" else answer.json()["data"]
+    if shape == "vllm":
+        assert [one["index"] for one in found] == list(range(many))
+        assert [one["probs"][2] for one in found] == list(range(many))
+    else:
+        assert [one[0]["score"] for one in found] == list(range(many))
+    assert answer.headers["x-compute-tokens"] == str(5 * many)
+    assert meanwhile > 20, "if all is written in one piece, it is one or none"
 
 
 def test_a_body_that_is_too_long_is_refused_with_or_without_its_length(classifier):
