@@ -155,7 +155,7 @@ def test_the_model_is_checked_with_speeds_on_the_same_texts():
         ],
     }
     assert speeds_of(speed) == {20: 120.0}
-    record = RECORD | {"results": RECORD["results"][:4]}
+    record = RECORD | {"results": RECORD["results"][:6]}
     assert prediction_errors(record, speeds_of(speed)) == pytest.approx([90 / 120 / 0.8 - 1, 152 / 240 / 0.8 - 1])
     _, rows = measured_table(record, speeds_of(speed))
     assert [row[9] for row in rows] == ["", f"{10 * 90 / 120 / 0.8:.0f}", "", f"{10 * 152 / 240 / 0.8:.0f}"]
