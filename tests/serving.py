@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ def _number(text: str) -> float:
 
 def make_service(predictor: Predictor, engine: object = None, card: dict | None = None, **settings: object) -> Service:
     return Service(predictor, name="tiny", card=card, settings=Settings(**QUICK | settings), engine=engine)
+
+
+def eventually(condition: Callable[[], object], seconds: float = 30.0) -> bool:
+    """Wait until it is so; whether it ever was."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
 
 
 async def ask(app: Any, path: str, question: dict, leaves: asyncio.Event) -> list:

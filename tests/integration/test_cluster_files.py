@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from datamux.cluster.shards import plan_shards
 from datamux.cluster.sources import find_files
 from datamux.cluster.workers import Workers
 from datamux.inference.files import predict_file
+from serving import eventually
 
 ROWS = 1500
 SHARD = 2000  # bytes
@@ -157,15 +157,6 @@ def when(condition, act):
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     return thread
-
-
-def eventually(condition, seconds=30):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def alive(session):

@@ -21,6 +21,7 @@ from datamux.cluster.cost import (
     prediction_errors,
     rows_for_overhead,
     seconds_for,
+    speeds_of,
 )
 from datamux.cluster.measured_run import peak_mb
 from datamux.cluster.measuring import Plan, Run, _bytes_of, measure_cluster, synthetic_texts
@@ -30,7 +31,9 @@ from datamux.reproduce.figures.cluster import (
     cluster_section,
     error_lines,
     overhead_lines,
+    same_texts,
 )
+from datamux.reproduce.records import committed
 
 RUN = {"rows": 1000, "group_size": 20, "seconds": 30.0, "working": 10.0, "driver_mb": 300.0, "bytes_per_text": 100.0}
 CARD = {gear.group_size: gear.texts_per_second for gear in measured_gears(["sentiment"])}
@@ -138,7 +141,37 @@ def test_the_error_of_the_model():
     errors = prediction_errors(RECORD)
     assert len(errors) == 4, "the runs with Ray"
     assert errors[2] == pytest.approx(0.7 / 0.8 - 1)
-    assert "for these 4 runs with Ray its time without start-up is" in error_lines(RECORD)[0]
+    assert "off for 4 runs with Ray" in error_lines(RECORD)[-1]
+
+
+def test_the_model_is_checked_with_speeds_on_the_same_texts():
+    """The card was measured on longer texts, and its error would be theirs."""
+    about = {"demultiplexer": "gate"}
+    speed = {
+        "hardware": {"cores": 2},
+        "results": [
+            {"group_size": 1, "rate": 900.0, "about": {"demultiplexer": None}},  # a plain model, which is another one
+            {"group_size": 20, "rate": 240.0, "about": about},
+        ],
+    }
+    assert speeds_of(speed) == {20: 120.0}
+    record = RECORD | {"results": RECORD["results"][:6]}
+    assert prediction_errors(record, speeds_of(speed)) == pytest.approx([90 / 120 / 0.8 - 1, 152 / 240 / 0.8 - 1])
+    _, rows = measured_table(record, speeds_of(speed))
+    assert [row[9] for row in rows] == ["", f"{10 * 90 / 120 / 0.8:.0f}", "", f"{10 * 152 / 240 / 0.8:.0f}"]
+
+
+def test_the_committed_runs_are_checked_on_the_same_texts():
+    record = committed("cluster/sentiment")
+    speeds = same_texts(record)
+    assert speeds is not None
+    same, other = error_lines(record)
+    assert "`speed/sst2-texts-sentiment` measured on the same texts" in same
+    assert "With the speeds of the card" in other
+    assert max(map(abs, prediction_errors(record, speeds))) < max(map(abs, prediction_errors(record)))
+    elsewhere = record | {"settings": record["settings"] | {"task": "mnli"}}
+    assert same_texts(elsewhere) is None
+    assert len(error_lines(elsewhere)) == 1
 
 
 def test_measured_runs_stand_beside_the_model():

@@ -162,6 +162,37 @@ def test_who_has_no_key_takes_no_place_and_sends_no_body(tmp_path, tiny):
         assert http.get("/health").status_code == 200
 
 
+def test_bodies_that_are_being_read_have_a_limit_together_at_the_front():
+    """The size of a body is known only at its end, and many slow senders must not fill the memory until then."""
+    front = Front(None, {"no_keys": True, "max_queue_characters": 1000, "max_body_bytes": 100_000}, capacity=320)
+    refused = []
+
+    def slow(number):
+        part = [{"type": "http.request", "body": b"x" * 300, "more_body": True}]
+
+        async def receive():
+            return part.pop() if part else await asyncio.Event().wait()
+
+        async def send(message):
+            refused.append(message.get("status"))
+
+        scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [], "client": ("10.0.0.1", number)}
+        return asyncio.ensure_future(front.forward(scope, receive, send))
+
+    async def scene():
+        senders = [slow(number) for number in range(50)]
+        done, waiting = await asyncio.wait(senders, timeout=1.0)
+        held = front._bodies.held
+        for sender in waiting:
+            sender.cancel()
+        await asyncio.wait(senders)
+        return len(done), len(waiting), held
+
+    assert asyncio.run(scene()) == (47, 3, 900)
+    assert refused[::2] == [429] * 47
+    assert front._bodies.held == 0
+
+
 def test_only_post_may_have_a_body(app):
     http, remote = client(app)
     with http:
@@ -503,6 +534,29 @@ def test_the_config_is_one_that_ray_takes(tmp_path):
     assert application["args"]["settings"]["max_drop"] == 1.5
     assert application["args"]["replicas"] == {"max_replicas": 4}
     assert found["proxy_location"] == "EveryNode"
+
+
+def test_a_config_that_serves_everyone_is_warned_of(tmp_path, monkeypatch):
+    """Keys that are added later do not protect what was deployed with it."""
+    monkeypatch.setattr("datamux.serve.service.KEYS_FILE", tmp_path / "keys.json")
+    file = tmp_path / "serve.yaml"
+
+    def told(*options):
+        done = run("serve", "sentiment", "--engine", "ray", "--write-config", file, *options)
+        assert done.returncode == 0, done.stderr
+        return done.stderr, yaml.safe_load(file.read_text())["applications"][0]["args"]["settings"]
+
+    everywhere = ("--host", "0.0.0.0")
+    warning, settings = told(*everywhere)
+    assert "everyone who reaches this address can use it, until the configuration is written again with keys" in warning
+    assert settings["no_keys"]
+    assert "everyone" not in told()[0], "only this machine reaches it"
+    assert "everyone" not in told(*everywhere, "--keys", "/shared/keys.json")[0], "it need not be on this machine"
+    KeyFile(tmp_path / "keys.json").add("someone")
+    warning, settings = told(*everywhere)
+    assert "everyone" not in warning
+    assert "no_keys" not in settings
+    assert "everyone" in told(*everywhere, "--no-keys")[0]
 
 
 def test_replicas_are_told_whether_there_are_keys(tmp_path, monkeypatch):

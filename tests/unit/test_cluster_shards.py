@@ -246,6 +246,51 @@ def test_links_to_files_are_read(tmp_path):
         assert after.stamp != before.stamp, source
 
 
+def test_links_to_folders_are_followed(tmp_path):
+    real = tmp_path / "real"
+    for folder in (real / "deep", tmp_path / "in"):
+        folder.mkdir(parents=True)
+    write(real / "deep/a.jsonl", [{"text": "good film"}])
+    write(tmp_path / "in/b.jsonl", [{"text": "bad plot"}])
+    for link in ("in/linked", "in/again", "in/_hidden", "all"):
+        (tmp_path / link).symlink_to(tmp_path / "in" if link == "all" else real)
+    for source in ("in", "all"):
+        found = [Path(file.url.removeprefix("file://")) for file in find_files(str(tmp_path / source))]
+        expected = ["again/deep/a.jsonl", "b.jsonl", "linked/deep/a.jsonl"]
+        assert [str(file.relative_to(tmp_path / source)) for file in found] == expected
+        assert all(file.exists() for file in found)
+
+
+def test_a_link_to_a_folder_that_contains_it_is_refused(tmp_path):
+    """Otherwise it would be followed without end."""
+    for folder in ("in/a", "in/b"):
+        (tmp_path / folder).mkdir(parents=True)
+    for target in ("in", "in/a", "."):
+        link = tmp_path / "in/a/back"
+        link.symlink_to(tmp_path / target)
+        with pytest.raises(ValueError, match="back is a link to a folder that contains it"):
+            find_files(str(tmp_path / "in"))
+        link.unlink()
+    (tmp_path / "in/a/to_b").symlink_to(tmp_path / "in/b")
+    (tmp_path / "in/b/to_a").symlink_to(tmp_path / "in/a")
+    with pytest.raises(ValueError, match="is a link to a folder that contains it"):
+        find_files(str(tmp_path / "in"))
+
+
+def test_a_link_to_a_file_that_is_missing_is_named(tmp_path, caplog):
+    write(tmp_path / "a.jsonl", [{"text": "good film"}])
+    link = tmp_path / "z.jsonl"
+    link.symlink_to(tmp_path / "gone.jsonl")
+    for source in (tmp_path, tmp_path / "*.jsonl"):
+        with pytest.raises(ValueError, match=r"z\.jsonl is a link to .*gone\.jsonl, which does not exist; remove the"):
+            find_files(str(source))
+    link.rename(tmp_path / "z.png")
+    for source in (tmp_path, tmp_path / "*"):
+        assert len(find_files(str(source))) == 1
+        assert "files of other kinds are left out: z.png" in caplog.text
+        caplog.clear()
+
+
 def test_a_file_can_come_from_any_file_system(tmp_path):
     import fsspec
 

@@ -5,8 +5,10 @@ import io
 import json
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
+import httpx
 import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
@@ -17,7 +19,7 @@ from datamux.serve.errors import Problem
 from datamux.serve.keys import KeyFile
 from datamux.serve.limits import Bodies, read_body
 from datamux.serve.logs import LOGGERS, set_up_logs
-from serving import NamingEngine, ask, make_service, own_answers
+from serving import NamingEngine, ask, eventually, make_service, own_answers
 
 TEXT = "the film was very good ."
 TEXTS = ["good film", "bad plot", "anna lives in paris", "not a good film"]
@@ -241,6 +243,55 @@ def test_ten_thousand_texts_are_split_and_not_refused(client):
     assert len(answer.json()["data"]) == 10_000
 
 
+class Counting(NamingEngine):
+    """Knows how many texts are left."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def answer(self, groups, gear):
+        found = super().answer(groups, gear)
+        self.left -= sum(map(len, groups))
+        return found
+
+
+@pytest.mark.parametrize("shape", ["predict", "infinity", "vllm"])
+def test_others_are_answered_while_a_long_answer_is_written(classifier, shape):
+    """Counted in requests and not in seconds, which say nothing on a busy machine."""
+    many = 20_000
+    texts = [f"a {number}" for number in range(many)]
+    engine = Counting(many)
+    service = make_service(classifier, engine, max_groups=64, classify_shape=shape.replace("predict", "infinity"))
+    path, body = (
+        ("/predict", {"inputs": [[text] for text in texts]}) if shape == "predict" else ("/classify", {"input": texts})
+    )
+
+    async def scene():
+        service.batcher.start()
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            asking = asyncio.ensure_future(client.post(path, json=body, timeout=60))
+            meanwhile = 0
+            while not asking.done():
+                await asyncio.sleep(0)  # nothing below waits for anything
+                texts_are_answered = not engine.left
+                assert (await client.get("/livez")).status_code == 200
+                meanwhile += texts_are_answered and not asking.done()
+        await service.batcher.close()
+        return await asking, meanwhile
+
+    answer, meanwhile = asyncio.run(scene())
+    found = answer.json() if shape == "predict" else answer.json()["data"]
+    if shape == "vllm":
+        assert [one["index"] for one in found] == list(range(many))
+        assert [one["probs"][2] for one in found] == list(range(many))
+    else:
+        assert [one[0]["score"] for one in found] == list(range(many))
+    assert answer.headers["x-compute-tokens"] == str(5 * many)
+    assert meanwhile > 20, "if all is written in one piece, it is one or none"
+
+
 def test_a_body_that_is_too_long_is_refused_with_or_without_its_length(classifier):
     with TestClient(create_app(make_service(classifier, max_body_bytes=1000))) as client:
         body = json.dumps({"inputs": "x" * 2000}).encode()
@@ -286,37 +337,43 @@ def test_a_bug_of_ours_is_a_500_in_the_same_format(naming, monkeypatch):
     assert "secret" not in answer.text
 
 
-def test_a_full_queue_gives_429_with_retry_after(classifier):
+@contextmanager
+def full(classifier, **settings):
+    """A client of a server with room for one text, which waits behind a pass that hangs until the engine goes on."""
     engine = NamingEngine()
     engine.hang.clear()
-    service = make_service(classifier, engine, max_tenant_queue=3, max_groups=1, single_tenant=True)
-    with TestClient(create_app(service)) as client, ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(client.post, "/predict", json={"inputs": f"a {number}"}) for number in range(8)]
-        refused = [one.result() for one in wait(waiting, timeout=0.5).done]
-        engine.hang.set()
-        answers = [one.result(10) for one in waiting]
-    assert refused
+    settings = {"max_tenant_queue": 1, "max_groups": 1, "gears": "1", "single_tenant": True} | settings
+    service = make_service(classifier, engine, **settings)
+    with TestClient(create_app(service)) as client, ThreadPoolExecutor(2) as pool:
+        try:
+            running = pool.submit(client.post, "/predict", json={"inputs": "a 1"})
+            assert eventually(lambda: engine.groups)
+            waiting = pool.submit(client.post, "/predict", json={"inputs": "a 2"})
+            assert eventually(lambda: service.batcher.waiting == 1)
+            yield client, service
+        finally:
+            engine.hang.set()
+        assert [one.result(10).status_code for one in (running, waiting)] == [200, 200]
+
+
+def test_a_full_queue_gives_429_with_retry_after(classifier):
+    with full(classifier) as (client, service):
+        refused = [client.post("/predict", json={"inputs": f"b {number}"}) for number in range(3)]
     for answer in refused:
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.json()["error_type"] == "Overloaded"
-    assert {answer.status_code for answer in answers} == {200, 429}
     metrics = service.metrics.text().decode()
-    assert f'datamux_refused_requests_total{{reason="Overloaded",tenant="everyone"}} {len(refused)}.0' in metrics
+    assert 'datamux_refused_requests_total{reason="Overloaded",tenant="everyone"} 3.0' in metrics
 
 
 def test_the_body_of_a_request_that_would_be_refused_is_not_read(classifier):
     """Otherwise a full server would read, hold and parse megabytes only to say no."""
-    engine = NamingEngine()
-    engine.hang.clear()
-    service = make_service(classifier, engine, max_tenant_queue=1, max_groups=1, single_tenant=True, max_body_bytes=500)
-    with TestClient(create_app(service)) as client, ThreadPoolExecutor(12) as pool:
-        waiting = [pool.submit(client.post, "/predict", json={"inputs": f"a {number}"}) for number in range(12)]
-        wait(waiting, timeout=0.5)
+    with full(classifier, max_body_bytes=500) as (client, _):
         refused = client.post("/predict", content=b"x" * 1000)
-        engine.hang.set()
-        wait(waiting, timeout=10)
     assert refused.status_code == 429, "and not 413: its length was not looked at"
+    with TestClient(create_app(make_service(classifier, NamingEngine(), max_body_bytes=500))) as client:
+        assert client.post("/predict", content=b"x" * 1000).status_code == 413
 
 
 def test_bodies_that_are_being_read_have_a_limit_together():

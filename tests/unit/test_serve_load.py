@@ -8,18 +8,22 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from datamux.reproduce.figures.serving import guide_lines, serving_section
 from datamux.reproduce.records import committed
+from datamux.serve.app import create_app
 from datamux.serve.batcher import PassReport, Silence
 from datamux.serve.gears import Gear
 from datamux.serve.load.arithmetic import at_latency, at_saturation, percentile, summary_rows, table_rows
 from datamux.serve.load.bench import Plan, run_serve
 from datamux.serve.load.plot import draw_serve
-from datamux.serve.load.profile import BATCHER, HTTP, JSON, LOGS, REST, ROUTES, part_shares
+from datamux.serve.load.profile import BATCHER, HTTP, JSON, LOGS, REST, ROUTES, USERS, part_shares
 from datamux.serve.load.table import profile_table, step_table, summary_table, tables
 from datamux.serve.load.wall import OUTSIDE, PASS, QUEUE, SERVER, TOKENISING, WallClock
 from datamux.serve.metrics import Metrics
+from datamux.serve.settings import Settings
+from serving import NamingEngine, make_predictor, make_service
 
 
 def step(users: int, rate: float, p95: float | None, **more: object) -> dict:
@@ -142,27 +146,58 @@ def test_a_profile_says_what_limits_single_texts():
     assert notes[2].endswith("event loop 45%, model 50%. The whole process used 1.60 cores.")
 
 
+FULL = "the machine was full: of its 2 cores the server used 1.60 and the load generator 0.40"
+
+
 @pytest.mark.parametrize(
-    ("pass_share", "loop", "http", "said"),
+    ("pass_share", "loop", "http", "cores", "said"),
     [
-        (0.95, 0.5, 0.6, "is the passes, which take 95% of the time: not HTTP"),
-        (0.3, 0.96, 0.6, "is the event loop, at work 96% of the time, most of it in HTTP."),
-        (0.3, 0.96, 0.1, "is the event loop, at work 96% of the time, most of it in our own code."),
-        (0.5, 0.6, 0.6, "No part is always at work (passes 50%, event loop 60%): they wait for one another"),
+        (0.95, 0.5, 0.6, 1.2, "The ceiling of single texts is the passes, at work 95% of the time: not HTTP."),
+        (0.95, 0.5, 0.6, 1.6, f"at work 95% of the time: not HTTP. Also, {FULL}, so each part slows down the others"),
+        (0.3, 0.96, 0.6, 1.2, "is the event loop, at work 96% of the time, most of it in HTTP."),
+        (0.3, 0.96, 0.1, 1.2, "is the event loop, at work 96% of the time, most of it in our own code."),
+        (0.5, 0.6, 0.6, 1.2, "No part is always at work (the passes 50%, event loop 60%): they wait for one another"),
+        (
+            0.5,
+            0.6,
+            0.6,
+            1.6,
+            f"(the passes 50%, event loop 60%), but {FULL}. So the ceiling of single texts is the CPU",
+        ),
+        (0.5, 0.6, 0.6, 1.6, "all parts together, and HTTP is 60% of the server's."),
     ],
 )
-def test_the_ceiling_is_what_is_always_at_work(pass_share, loop, http, said):
+def test_the_ceiling_is_what_is_always_at_work(pass_share, loop, http, cores, said):
     record = make_record()
     server = record["profile"]["server"]
     record["profile"]["parts"] = [
         {"thread": "event loop", "part": part, "microseconds": 0.0, "share": share}
         for part, share in ((HTTP, http), (ROUTES, 0.3))
     ]
-    server |= {"busy": {"event loop": loop, "model": 0.99}, "cores": 1.6}
+    server |= {"busy": {"event loop": loop, "model": 0.99}, "cores": cores, "generator_cores": 0.4}
     server["wall"] = {"milliseconds": {QUEUE: 40.0, PASS: 12.5}, "pass_share": pass_share, "texts_per_pass": 80.0}
     notes = profile_table(record).notes
     assert notes[3].startswith(f"By the clock, a request takes: {QUEUE} 40 ms; {PASS} 12 ms. A pass ran in")
     assert said in notes[4]
+
+
+def test_the_profile_has_enough_users_for_two_full_passes():
+    assert 2 * Settings().max_groups * 20 < USERS
+    assert USERS in Plan().steps(1), "the same load as one of the steps"
+
+
+def test_a_server_answers_while_its_time_is_measured(tmp_path):
+    """The clock stands in the place of the tokeniser, which is also asked whether it hangs."""
+    service = make_service(make_predictor(tmp_path), NamingEngine(), single_tenant=True)
+    clock = WallClock(service)
+    with TestClient(create_app(service)) as client:
+        for number in range(3):
+            assert client.post("/predict", json={"inputs": f"a {number}"}).json()[0]["score"] == number
+        found = clock.measured(users=1, requests_per_second=0.1)
+        assert client.get("/livez").status_code == 200
+    assert found["texts_per_pass"] == 1
+    assert all(found["milliseconds"][part] > 0 for part in (TOKENISING, QUEUE, PASS, OUTSIDE))
+    assert sum(found["milliseconds"].values()) == pytest.approx(10_000), "as long as each user waits for one request"
 
 
 def test_a_row_is_marked_if_more_users_might_get_more():
@@ -187,6 +222,7 @@ def test_a_wall_clock_divides_the_time_of_a_request():
     async def tokeniser(tenant, texts):
         return texts
 
+    tokeniser.busy_for = lambda now: 0.0
     batcher = SimpleNamespace(observer=Silence(), _tokeniser=tokeniser)
     service = SimpleNamespace(metrics=Metrics(dict), batcher=batcher)
     with pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,9 @@ from datamux.serve.settings import KEYS_FILE, Settings, flag, variable
 RUN = "run"
 ENGINES = ("local", "ray")
 OPEN = "warning: everyone who reaches this address can use it, until {}"
-ADD, AGAIN = "`datamux serve keys add NAME` has made a key", "it is started again with keys and without --no-keys"
+ADD = "`datamux serve keys add NAME` has made a key"
+AGAIN = "it is started again with keys and without --no-keys"
+WRITTEN = "the configuration is written again with keys and without --no-keys"
 
 
 class RunsByDefault(TyperGroup):
@@ -68,16 +70,16 @@ def _run_here(model: str, settings: Settings) -> None:
 
 
 def _run_on_ray(model: str, settings: Settings, replicas: Replicas) -> None:
-    from datamux.cluster.serving import run_on_ray, write_config
+    from datamux.cluster.serving import run_on_ray, serves_everyone, write_config
     from datamux.serve.service import keys_of
 
+    if serves_everyone(settings):
+        _warn(settings, AGAIN if replicas.write_config is None else WRITTEN)
     if replicas.write_config is not None:
         write_config(Path(replicas.write_config), model, settings, replicas)
         typer.echo(f"written: {replicas.write_config}; `serve deploy {replicas.write_config}` starts it")
         return
-    keys = keys_of(settings)
-    if keys is None or not keys.needed:
-        _warn(settings, AGAIN)
+    keys_of(settings)  # says so at once if the file that was named is missing
     run_on_ray(model, settings, replicas, lambda address: _tell(model, address))
     typer.echo("stopped")
 

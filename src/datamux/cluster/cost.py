@@ -9,7 +9,7 @@ of the local engine's speed on as many cores, both from files to files. One and 
 group sizes, so that none looks cheaper because it was measured differently.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -27,6 +27,7 @@ MODELS = ("sentiment-plain", "sentiment", "ner-plain", "ner")
 MEDIANS = ("texts_per_second", "seconds", "working", "driver_mb")
 Run = tuple[int, int, str, int]  # rows, group size, engine, workers
 Record = dict[str, Any]
+Speeds = Mapping[int, float]  # texts per second of one core, by group size
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,24 @@ def bytes_per_text(record: Record | None) -> tuple[float, float, bool]:
     return told, longest.get("bytes_out_per_text", told + BYTES_ANSWER), "bytes_out_per_text" in longest
 
 
-def prediction_errors(record: Record) -> list[float]:
-    """For every measured run with Ray, by how much the model's time is too long (or, below 0, too short)."""
+def card_speeds(model: str) -> Speeds:
+    """The speeds on the card of a model; none for a model that is not in the package."""
+    return {gear.group_size: gear.texts_per_second for gear in measured_gears([model])}
+
+
+def speeds_of(record: Record) -> Speeds:
+    """The speeds of a multiplexed model in a record of `datamux bench speed`, which used all cores."""
+    rows = (row for row in record["results"] if row["about"]["demultiplexer"] is not None)
+    return {row["group_size"]: row["rate"] / record["hardware"]["cores"] for row in rows}
+
+
+def prediction_errors(record: Record, speeds: Speeds | None = None) -> list[float]:
+    """For every run with Ray, by how much the model's time is too long (or, below 0, too short).
+
+    Without `speeds` it takes those of the card. Runs whose group size has no speed are left out.
+    """
     efficiency = efficiency_of(record)
-    return [row["of_card"] / efficiency - 1 for row in compared(record) if _is_predicted(row)]
+    return [row["of_predicted"] / efficiency - 1 for row in compared(record, speeds) if _is_predicted(row)]
 
 
 def _longest_pairs(record: Record | None) -> dict[int, tuple[Record, Record]]:
@@ -114,17 +129,18 @@ def _longest_pairs(record: Record | None) -> dict[int, tuple[Record, Record]]:
     return found
 
 
-def compared(record: Record) -> list[Record]:
+def compared(record: Record, speeds: Speeds | None = None) -> list[Record]:
     """The measured runs; of equal ones, the medians.
 
     `of_local` is the speed against the local engine on as many cores, `of_card` against the speed on the model's card,
-    and `total_of_local` the time of everything, start-up too, against that of the local engine; None if there is
-    nothing to compare with.
+    `of_predicted` against `speeds`, and `total_of_local` the time of everything, start-up too, against that of the
+    local engine; None if there is nothing to compare with.
     """
     runs: dict[Run, list[Record]] = {}
     for row in record["results"]:
         runs.setdefault((row["rows"], row["group_size"], row["engine"], row["workers"]), []).append(row)
-    card = {gear.group_size: gear.texts_per_second for gear in measured_gears([record["settings"]["model"]])}
+    card = card_speeds(record["settings"]["model"])
+    speeds = card if speeds is None else speeds
     found: dict[Run, Record] = {
         run: {**some[0], **{name: median(row[name] for row in some) for name in MEDIANS}, "runs": len(some)}
         for run, some in runs.items()
@@ -133,7 +149,8 @@ def compared(record: Record) -> list[Record]:
         local = found.get((rows, size, LOCAL, workers))
         row["of_local"] = None if local is None else row["texts_per_second"] / local["texts_per_second"]
         row["total_of_local"] = None if local is None else row["seconds"] / local["seconds"]
-        row["of_card"] = row["texts_per_second"] / (workers * card[size]) if size in card else None
+        for name, some in (("of_card", card), ("of_predicted", speeds)):
+            row[name] = row["texts_per_second"] / (workers * some[size]) if size in some else None
     return list(found.values())
 
 
@@ -149,14 +166,14 @@ def billion_table(record: Record | None = None) -> tuple[list[str], list[list[st
     return titles, rows
 
 
-def measured_table(record: Record) -> tuple[list[str], list[list[str]]]:
+def measured_table(record: Record, speeds: Speeds | None = None) -> tuple[list[str], list[list[str]]]:
     """Titles and rows: the measured runs, beside what the model of cost says about those with Ray, without start-up."""
     titles = ["rows", "texts per pass", "engine", "cores", "runs", "texts per second", "of the local engine"]
     titles += ["of the card", "seconds", "by the model of cost", "start-up, seconds", "in total, seconds"]
     titles += ["total against the local engine", "memory of the driver, MB"]
     efficiency, rows = efficiency_of(record), []
-    for row in compared(record):
-        seconds = row["working"] * row["of_card"] / efficiency if _is_predicted(row) else None
+    for row in compared(record, speeds):
+        seconds = row["working"] * row["of_predicted"] / efficiency if _is_predicted(row) else None
         cells = [f"{row['rows']:,}", str(row["group_size"]), row["engine"], str(row["workers"]), str(row["runs"])]
         cells += [f"{row['texts_per_second']:,.0f}", _percent(row["of_local"]), _percent(row["of_card"])]
         cells += [f"{row['working']:,.0f}", "" if seconds is None else f"{seconds:,.0f}"]
@@ -167,7 +184,7 @@ def measured_table(record: Record) -> tuple[list[str], list[list[str]]]:
 
 
 def _is_predicted(row: Record) -> bool:
-    return row["engine"] != LOCAL and row["of_card"] is not None
+    return row["engine"] != LOCAL and row["of_predicted"] is not None
 
 
 def _percent(share: float | None) -> str:

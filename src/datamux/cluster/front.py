@@ -23,7 +23,7 @@ from datamux.cluster.merged_metrics import merge_metrics, refusals_page
 from datamux.cluster.ray_session import import_ray
 from datamux.cluster.replica import REPLICA
 from datamux.serve.errors import Problem, as_response
-from datamux.serve.limits import read_body
+from datamux.serve.limits import Bodies, read_body
 from datamux.serve.refusals import Overloaded, TimedOut, Unavailable
 from datamux.serve.service import keys_of, owner_of, secret_of
 from datamux.serve.settings import Settings
@@ -48,6 +48,7 @@ class Front:
         self.replicas = replicas
         self.settings = Settings(**settings)
         self.admission = Admission(Limits.of(self.settings, capacity))
+        self._bodies = Bodies(self.admission.limits.size)
         self.others = min(others, MOST_FULL)
         self.keys = keys_of(self.settings)
         self._name = f"request-{uuid4().hex}"  # two fronts must not give two clients the same name
@@ -88,7 +89,8 @@ class Front:
         if self.keys is not None and self.keys.needed:
             owner_of(self.keys, request)  # first: who has no key may take no place and send no body
         with self.admission.request(key) as seat:
-            body = await read_body(request, self.settings.max_body_bytes, self.settings.body_timeout_ms / 1000)
+            patience = self.settings.body_timeout_ms / 1000
+            body = await read_body(request, self.settings.max_body_bytes, patience, self._bodies)
             seat.hold(body)
             time.reschedule(asyncio.get_running_loop().time() + self._patience(len(body)))
             return await self._pass_on(request, key, body)

@@ -211,6 +211,11 @@ def _arguments(model: str, settings: Settings, replicas: Replicas) -> Options:
     return {"model": model_for_workers(model), "settings": chosen, "replicas": copies}
 
 
+def serves_everyone(settings: Settings) -> bool:
+    """Whether replicas would be told to answer requests without a key. Keys that are added later change nothing."""
+    return "no_keys" in _keys(settings)
+
+
 def _keys(settings: Settings) -> Options:
     """Said outright in either case: a replica on a machine without the file must refuse to start, not serve everyone.
 

@@ -42,12 +42,14 @@ def find_files(source: str) -> list[SourceFile]:
     if is_glob(fs, path):
         found = {name: about for name, about in fs.glob(path, detail=True).items() if _is_file(fs, name, about)}
     elif fs.isdir(path):
-        found = {name: about for name, about in fs.find(path, detail=True).items() if not _hidden(name[len(path) :])}
+        found = _files_below(fs, path)
     elif fs.exists(path):
         found = {path: fs.info(path)}
     else:
         raise ValueError(f"{source}: no such file or folder")
     wanted = sorted(name for name in found if _can_be_read(name))
+    for name in wanted:
+        _check_link(fs, name, found[name])
     others = sorted(name.rpartition("/")[2] for name in found.keys() - set(wanted))
     if not wanted:
         kinds = f" ({len(others)} files of other kinds)" if others else ""
@@ -88,9 +90,38 @@ def _can_be_read(path: str) -> bool:
     return suffix in INPUTS and not (suffix == ".parquet" and path.lower().endswith(COMPRESSED))
 
 
+def _files_below(fs: Any, folder: str, above: tuple[str, ...] = ()) -> dict[str, Mapping[str, Any]]:
+    """The files of a folder and of the folders in it, also of linked ones, which fsspec does not enter.
+
+    `above` are the real folders from which links have led here.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, about in fs.find(folder, detail=True).items():
+        if _hidden(name[len(folder) :]):
+            continue
+        if about.get("islink") and fs.isdir(name):
+            target, here = os.path.realpath(name), os.path.realpath(os.path.dirname(name))
+            if any(os.path.commonpath([target, place]) == target for place in (*above, here)):
+                raise ValueError(f"{name} is a link to a folder that contains it ({target}); remove the link")
+            found |= _files_below(fs, name, (*above, here))
+        elif _is_file(fs, name, about):
+            found[name] = about
+    return found
+
+
 def _is_file(fs: Any, path: str, about: Mapping[str, Any]) -> bool:
-    """Whether it is a file, or a link to one: fsspec calls links "other"."""
+    """Whether it is a file, or a link to one, also to one that is missing: fsspec calls links "other"."""
+    if about.get("islink"):
+        return not fs.isdir(path)
     return about["type"] == "file" or (about["type"] != "directory" and bool(fs.isfile(path)))
+
+
+def _check_link(fs: Any, path: str, about: Mapping[str, Any]) -> None:
+    """The rows of a file that is missing must not be missing silently."""
+    if about.get("islink") and not fs.exists(path):
+        raise ValueError(
+            f"{path} is a link to {about['destination']}, which does not exist; remove the link, or put the file there"
+        )
 
 
 def _described(fs: Any, path: str, about: Mapping[str, Any]) -> SourceFile:

@@ -1,18 +1,18 @@
 """The routes that answer texts. They check a request, hand its texts to the batcher, and word the answers."""
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 
-from datamux.serve.batcher import Answers
+from datamux.serve.batcher import Answered, Answers
 from datamux.serve.errors import ClientGone, Problem, documented
 from datamux.serve.schemas import (
     ClassifyAnswer,
@@ -26,6 +26,7 @@ from datamux.serve.schemas import (
     request_body,
 )
 from datamux.serve.service import Service, public_name
+from datamux.serve.writing import Told, about, as_json, in_parts, list_as_json, object_as_json
 
 M = TypeVar("M", bound=BaseModel)
 ERRORS = documented(401, 408, 413, 422, 429, 500, 503, 504)
@@ -71,13 +72,14 @@ def add_answers(service: Service) -> APIRouter:
         asked, tenant = await _read(request, service, PredictRequest)
         inputs = asked.inputs
         single = isinstance(inputs, str) or isinstance(inputs[0], str)
-        texts = [_text_or_pair(inputs if single else one, tagging) for one in ([inputs] if single else inputs)]
+        texts = []
+        async for some in in_parts([inputs] if single else inputs):
+            texts += [_text_or_pair(one, tagging) for one in some]
         found = await _answer(request, service, tenant, texts, asked)
         write = word(asked.parameters, asked.raw_scores, asked.top_k)
-        answers = [write(one.answer) for one in found]
-        if single and (tagging or asked.parameters is None):
-            return _response(request, service, tenant, found, answers[0])
-        return _response(request, service, tenant, found, answers)
+        flat = single and (tagging or asked.parameters is None)
+        body = as_json(write(found[0].answer)) if flat else await list_as_json(found, lambda one: write(one.answer))
+        return _response(request, tenant, await about(found), body)
 
     @router.post(
         "/classify",
@@ -92,18 +94,22 @@ def add_answers(service: Service) -> APIRouter:
             raise Problem(404, "this model tags words and does not classify texts; use /tag")
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
         found = await _answer(request, service, tenant, texts, asked)
+        told, places = await about(found), count()
         write = word(None, asked.raw_scores, None if pooled else asked.top_k)
-        tokens = sum(one.answer.tokens for one in found)
-        data: list[Any] = [write(one.answer) for one in found]
-        answer = {
+
+        def data(one: Answered) -> Any:
+            labels = write(one.answer)
+            return _pooled(next(places), labels, names) if pooled else labels
+
+        body = {
             "object": "list" if pooled else "classify",
             "id": f"classify-{request.scope['datamux']['id']}",
             "model": service.name,
             "created": int(time.time()),
-            "data": [_pooled(place, labels, names) for place, labels in enumerate(data)] if pooled else data,
-            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            "data": await list_as_json(found, data),
+            "usage": {"prompt_tokens": told.tokens, "total_tokens": told.tokens},
         }
-        return _response(request, service, tenant, found, answer)
+        return _response(request, tenant, told, object_as_json(body))
 
     @router.post(
         "/tag",
@@ -119,8 +125,9 @@ def add_answers(service: Service) -> APIRouter:
         single = isinstance(asked.inputs, str)
         texts: Sequence[Any] = [asked.inputs] if single else asked.inputs
         found = await _answer(request, service, tenant, texts, asked)
-        spans = [one.answer.spans for one in found]
-        return _response(request, service, tenant, found, spans[0] if single else spans)
+        write = word(None, False, None)
+        body = as_json(write(found[0].answer)) if single else await list_as_json(found, lambda one: write(one.answer))
+        return _response(request, tenant, await about(found), body)
 
     return router
 
@@ -206,28 +213,6 @@ def _applied(function: str, logits: list[float]) -> list[float]:
     return [power / total for power in powers]
 
 
-def _response(request: Request, service: Service, tenant: str, found: Answers, answer: Any) -> Response:
-    """The answer as JSON, with headers that say how it came about. Times are in milliseconds."""
-    gears = sorted({one.gear.name for one in found})
-    sizes = sorted({one.group_size for one in found})
-    inference = found.ran
-    tokens, cut = 0, 0
-    for one in found:
-        tokens += one.answer.tokens
-        cut += one.answer.cut
-    headers = {
-        "x-compute-time": f"{(found.tokenising + inference) * 1000:.1f}",
-        "x-tokenization-time": f"{found.tokenising * 1000:.1f}",
-        "x-queue-time": f"{max(one.queued for one in found) * 1000:.1f}",
-        "x-inference-time": f"{inference * 1000:.1f}",
-        "x-compute-tokens": str(tokens),
-        "x-datamux-n": ",".join(map(str, sizes)),
-        "x-datamux-gear": ",".join(gears),
-    }
-    if cut:
-        headers["x-datamux-cut"] = str(cut)
-    request.scope["datamux"].update(
-        tenant=public_name(tenant), texts=len(found), tokens=tokens, gear=headers["x-datamux-gear"]
-    )
-    body = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-    return Response(body, headers=headers, media_type="application/json")
+def _response(request: Request, tenant: str, told: Told, body: bytes) -> Response:
+    request.scope["datamux"].update(tenant=public_name(tenant), texts=told.texts, tokens=told.tokens, gear=told.gears)
+    return Response(body, headers=told.headers, media_type="application/json")

@@ -30,11 +30,6 @@ class Answers(list[Answered]):
 
     tokenising = 0.0  # seconds
 
-    @property
-    def ran(self) -> float:
-        """Seconds that all passes of the request took, each counted once."""
-        return sum({one.number: one.ran for one in self}.values())
-
 
 class Ticket:
     """One request that waits: its texts are answered one by one, and its future when all of them are.

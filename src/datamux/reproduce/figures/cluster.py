@@ -7,6 +7,7 @@ from datamux.cluster.cost import (
     BYTES_ANSWER,
     CORES,
     OVERHEAD,
+    Speeds,
     billion_table,
     bytes_per_text,
     compared,
@@ -15,10 +16,12 @@ from datamux.cluster.cost import (
     measured_table,
     prediction_errors,
     rows_for_overhead,
+    speeds_of,
     start_up,
 )
 from datamux.cluster.measured_run import LOCAL
-from datamux.reproduce.records import Groups, Record
+from datamux.reproduce.catalogue import EXPERIMENTS
+from datamux.reproduce.records import Groups, Record, committed, has_record
 from datamux.reproduce.tables import table
 
 
@@ -37,11 +40,25 @@ def measured_lines(record: Record) -> list[str]:
         f"`{settings['model']}` on {hardware['cores']} cores ({hardware['cpu']}), Ray {settings['ray']}, "
         f"training texts of {settings['task']}, {size:.0f} bytes of JSON per text:",
         "",
-        *table(*measured_table(record)),
+        *table(*measured_table(record, same_texts(record))),
         "",
         *overhead_lines(record),
         *error_lines(record),
     ]
+
+
+def speed_record(record: Record) -> str:
+    """The name of the experiment that measures the speed of the same model on the same texts."""
+    return f"speed/{record['settings']['task']}-texts-{record['settings']['model']}"
+
+
+def same_texts(record: Record) -> Speeds | None:
+    """The speeds of the model on the texts that the rows are made of; None if there is no record of them.
+
+    The card's were measured on other texts, so runs that differ from them would not check the model of cost.
+    """
+    name = speed_record(record)
+    return speeds_of(committed(name)) if name in EXPERIMENTS and has_record(name) else None
 
 
 def overhead_lines(record: Record) -> list[str]:
@@ -71,15 +88,22 @@ def _where(row: Record) -> str:
 
 
 def error_lines(record: Record) -> list[str]:
-    """How far the model of cost is off."""
-    errors = prediction_errors(record)
-    if not errors:
-        return []
-    return [
-        f"- **Error of the model of cost**: for these {len(errors)} runs with Ray its time without start-up is "
-        f"{min(errors):+.0%} to {max(errors):+.0%} off, {median(errors):+.0%} in the middle "
-        "(+ means that it is too long)."
-    ]
+    """How far the model of cost is off, by speeds on the same texts if there are any, and by those of the card."""
+    speeds = same_texts(record)
+    lines = []
+    if speeds is not None and (errors := prediction_errors(record, speeds)):
+        told = f"with the speeds that `{speed_record(record)}` measured on the same texts, as in the table, "
+        lines.append(f"- **Error of the model of cost**: {told}{_off(errors)}")
+    if errors := prediction_errors(record):
+        lines.append(f"- **With the speeds of the card**, which were measured on other texts, {_off(errors)}")
+    return lines
+
+
+def _off(errors: list[float]) -> str:
+    return (
+        f"its time without start-up is {min(errors):+.0%} to {max(errors):+.0%} off for {len(errors)} runs with Ray, "
+        f"{median(errors):+.0%} in the middle (+ means that it is too long)."
+    )
 
 
 def billion_lines(record: Record | None) -> list[str]:

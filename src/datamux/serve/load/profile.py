@@ -32,7 +32,7 @@ from datamux.serve.threads import NAMES
 if TYPE_CHECKING:
     from datamux.serve.load.bench import Plan
 
-USERS = 256
+USERS = 512  # more than two full passes of 8 groups of 20, or the event loop and the model would take turns
 OURS = "our server"
 LOOP, TOKENISING, MODEL, OTHERS = "event loop", "tokenising", "model", "other threads"
 HTTP, JSON = "HTTP: event loop, uvicorn, FastAPI", "reading and writing JSON"

@@ -7,7 +7,7 @@ Record = dict[str, Any]
 FEW = 0.1  # cores that others may use before the table warns
 FULL_CORE = 0.9  # cores of the load generator from which it may itself be the limit
 ALWAYS = 0.9  # share of the time from which a part of the server counts as always at work
-LOOP, PASSES = "event loop", "passes"
+LOOP, PASSES = "event loop", "the passes"
 
 
 class Table(NamedTuple):
@@ -103,7 +103,7 @@ def profile_table(record: Record) -> Table:
         _cpu_shares(profile),
         _busy(server),
         *_wall_times(server),
-        _ceiling(profile),
+        _ceiling(profile, record["hardware"]["cores"]),
         f"The load generator used {server['generator_cores']:.2f} cores beside us and {bare['generator_cores']:.2f} "
         "beside the other"
         + ("; it may be the limit." if max(server["generator_cores"], bare["generator_cores"]) > FULL_CORE else "."),
@@ -139,8 +139,8 @@ def _wall_times(server: Record) -> list[str]:
     ]
 
 
-def _ceiling(profile: Record) -> str:
-    """Which part is always at work, so that nothing can be faster than it; and whether that is HTTP."""
+def _ceiling(profile: Record, cores: int) -> str:
+    """Which part is always at work, so that nothing can be faster than it, or whether all of them fill the machine."""
     server = profile["server"]
     if "wall" not in server:
         return (
@@ -150,15 +150,31 @@ def _ceiling(profile: Record) -> str:
     at_work = {PASSES: server["wall"]["pass_share"], **server["busy"]}
     at_work.pop("model", None)  # its thread waits while PyTorch's other threads work; a pass is all of that
     busiest = max(at_work, key=lambda name: at_work[name])
+    kinds, full = _cpu_kinds(profile), _full_machine(server, cores)
     if at_work[busiest] < ALWAYS:
         told = ", ".join(f"{name} {share:.0%}" for name, share in at_work.items())
+        if full:
+            return (
+                f"No part is always at work ({told}), but {full}. So the ceiling of single texts is the CPU time of "
+                f"all parts together, and HTTP is {kinds['HTTP']:.0%} of the server's."
+            )
         return f"No part is always at work ({told}): they wait for one another, and HTTP alone is not the ceiling."
-    if busiest != LOOP:
-        return f"The ceiling of single texts is the {busiest}, which take {at_work[busiest]:.0%} of the time: not HTTP."
-    kinds = _cpu_kinds(profile)
-    most = "HTTP" if kinds["HTTP"] > kinds["ours"] else "our own code"
+    also = f" Also, {full}, so each part slows down the others by the CPU time that it takes." if full else ""
+    if busiest == LOOP:
+        most = "HTTP" if kinds["HTTP"] > kinds["ours"] else "our own code"
+        what = f"the event loop, at work {at_work[LOOP]:.0%} of the time, most of it in {most}"
+    else:
+        what = f"{busiest}, at work {at_work[busiest]:.0%} of the time: not HTTP"
+    return f"The ceiling of single texts is {what}.{also}"
+
+
+def _full_machine(server: Record, cores: int) -> str:
+    """That the server and the load generator used nearly all cores; empty if they did not."""
+    if server["cores"] + server["generator_cores"] < ALWAYS * cores:
+        return ""
     return (
-        f"The ceiling of single texts is the event loop, at work {at_work[LOOP]:.0%} of the time, most of it in {most}."
+        f"the machine was full: of its {cores} cores the server used {server['cores']:.2f} and the load generator "
+        f"{server['generator_cores']:.2f}"
     )
 
 

@@ -23,7 +23,8 @@ class WallClock:
         self._metrics, self._next = service.metrics, service.batcher.observer
         service.batcher.observer = self
         self._tokeniser = service.batcher._tokeniser
-        service.batcher._tokeniser = self._tokenise  # type: ignore[assignment]
+        self.busy_for = self._tokeniser.busy_for
+        service.batcher._tokeniser = self  # type: ignore[assignment]
         self.clear()
 
     def clear(self) -> None:
@@ -49,7 +50,8 @@ class WallClock:
     def refused(self, tenant: str, why: str) -> None:
         self._next.refused(tenant, why)
 
-    async def _tokenise(self, tenant: str, texts: Any) -> Any:
+    async def __call__(self, tenant: str, texts: Any) -> Any:
+        """Tokenise in place of the batcher's tokeniser."""
         began = time.perf_counter()
         rows = await self._tokeniser(tenant, texts)
         self._tokenising += time.perf_counter() - began
