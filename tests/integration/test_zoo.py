@@ -51,8 +51,9 @@ def test_a_card_says_what_a_user_must_know(name):
     for score in card["scores"].values():
         assert f"{100 * score:.1f}" in page
     assert card["limits"] in page
-    assert "`datamux reproduce packaged-models --data-dir DATA --encoder ENCODER`" in page
-    assert f"{card['teacher']['encoder']} fine-tuned" in page
+    assert "`datamux reproduce packaged-models --data-dir DATA --encoder minilm`" in page
+    teacher = "the `encoder` in the package," if name == "ner" else "all-MiniLM-L6-v2"
+    assert f"The teacher: {teacher} fine-tuned" in page
     assert (HOME / name / "recipe.json").exists()
 
 

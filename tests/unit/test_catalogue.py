@@ -168,7 +168,7 @@ def _change(record: dict) -> None:
             part["reached"] = {size: step + 1 for size, step in part.get("reached", {}).items()}
     for row in record["results"] if isinstance(record["results"], list) else [record["results"]]:
         for key in ("score", "rate", "peak", "mixing", "run", "accuracy", "texts_per_second", "flips"):
-            if key in row:
+            if key in row and row[key] is not None:  # flips are not measured at one text per pass
                 row[key] += 0.1 * (1 + abs(row[key]))
 
 
