@@ -37,7 +37,7 @@ CALLS = {
     "serve keys list": "serve keys list --keys {}/keys.json",
     "serve keys remove": "serve keys remove ann --keys {}/keys.json",
     "bench soak": "bench soak {}/model --texts 20 --clients 2 --tenants 2 --batch 2",
-    "bench cluster": "bench cluster {}/model -k 2 --rows 40 --more-rows 60 --workers 1 --data-dir {}",
+    "bench cluster": "bench cluster {}/model -k 2 --rows 40 --more-rows 60 --workers 1 --rounds 1 --data-dir {}",
     "bench speed": f"bench speed {' '.join((*ONE_SIZE, *QUICK))}",
     "bench memory": f"bench memory {' '.join(ONE_SIZE)} --tokens 8 --groups 4 --rounds 1",
     "bench breakdown": f"bench breakdown {' '.join(ONE_SIZE)} --tokens 8 --groups 4",
