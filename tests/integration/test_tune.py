@@ -64,7 +64,7 @@ def test_every_long_step_says_how_much_of_the_budget_is_left(tuned, told):
         r"the reference's answers take up to \d+ seconds",
         r".*, round 1: \d+ steps, about \d+ seconds; \d+ seconds left for training,?",
         r"measuring reference on torch",
-        r"measuring 1 layer of 4 on torch",
+        r"measuring (?!reference on).+ on torch",  # which contenders come so far, depends on the time they had
         r"fitting what you could have tried with scikit-learn",
         r"timing \d+ finalists side by side, about \d+ seconds",
         r"answering 40 test rows with reference, torch",
